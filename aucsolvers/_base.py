@@ -1,0 +1,144 @@
+"""What every linear solver shares: the result that a driver hands back, and the estimator that publishes it.
+
+The positive class is ``classes_[1]``, as everywhere in scikit-learn: +1 of {-1, +1}, 1 of {0, 1}.
+"""
+
+import time
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from aucsolvers.metrics import auc_of_classes, best_gmean_threshold
+
+CONVERGED = "converged"
+MAX_ITER = "max_iter"
+TIMEOUT = "timeout"
+DIVERGED = "diverged"
+
+
+@dataclass(frozen=True)
+class SolverResult:
+    """What a driver returns: the solution, its certificate, and all that is needed to go on from here.
+
+    ``dual_gap`` is an upper bound on ``objective`` minus the optimum, whatever way the solver obtains it.
+    ``history`` holds equally long arrays: ``updates``, ``objective``, ``dual_gap``, ``auc``, ``time_s``.
+    """
+
+    w: np.ndarray
+    bias: float | None  # None: the loss does not see a bias; the estimator sets a threshold instead
+    objective: float
+    dual_gap: float
+    n_iter: int
+    status: str
+    history: dict[str, np.ndarray]
+    state: dict = field(default_factory=dict)
+
+
+class Trace:
+    """Collects the points of ``history_``; the clock runs from construction and includes the certificates."""
+
+    NAMES = ("updates", "objective", "dual_gap", "auc", "time_s")
+
+    def __init__(self):
+        self._started = time.perf_counter()
+        self._points = []
+
+    def add(self, updates, objective, dual_gap, positive_scores, negative_scores):
+        area = auc_of_classes(positive_scores, negative_scores)
+        self._points.append((updates, objective, dual_gap, area, time.perf_counter() - self._started))
+
+    def as_history(self):
+        columns = zip(*self._points, strict=True)
+        return {name: np.array(column) for name, column in zip(self.NAMES, columns, strict=True)}
+
+
+class LinearScorer(ClassifierMixin, BaseEstimator):
+    """A two-class classifier with scores ``X @ coef_.ravel() + intercept_``; subclasses implement ``fit``.
+
+    A pairwise loss does not see a bias, so its solvers set ``intercept_`` to minus the threshold that
+    maximises G-mean on the training scores: ``predict`` then cuts where the training data say.
+    """
+
+    def _validate_fit(self, X, y):
+        """Return C-ordered float64 (or CSR) X and y as an array of ±1.0; set ``classes_``."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+        check_classification_targets(y)
+        if type_of_target(y) != "binary" and len(np.unique(y)) > 2:
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {type_of_target(y)}: "
+                f"expected two classes, got {len(np.unique(y))}. Choose one class as positive first."
+            )
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) != 2:
+            raise ValueError(f"Expected two classes, got one class ({classes[0]!r}): there is nothing to rank.")
+        self.classes_ = classes
+        return X, np.where(codes == 1, 1.0, -1.0)
+
+    def _publish(self, result, X, y):
+        """Set the fitted attributes from a driver's result and warn if it did not converge."""
+        self.coef_ = result.w.reshape(1, -1)
+        bias = result.bias
+        if bias is None:
+            bias = -best_gmean_threshold(y, row_scores(X, result.w))
+        self.intercept_ = np.array([bias])
+        self.objective_ = float(result.objective)
+        self.dual_gap_ = float(result.dual_gap)
+        self.n_iter_ = int(result.n_iter)
+        self.status_ = result.status
+        self.history_ = result.history
+        if result.status != CONVERGED:
+            self._warn_not_converged()
+        return self
+
+    def _warn_not_converged(self):
+        advice = "Raise max_iter, raise tol, or raise lam" if hasattr(self, "lam") else "Raise max_iter or tol"
+        warnings.warn(
+            f"{type(self).__name__} stopped with status {self.status_!r} after {self.n_iter_} iterations: "
+            f"certificate {self.dual_gap_:.3g}, tol={self.tol:g}. {advice}.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def decision_function(self, X):
+        """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        return row_scores(X, self.coef_.ravel()) + self.intercept_[0]
+
+    def predict(self, X):
+        """Return the predicted labels, shape (n_samples,)."""
+        positive = self.decision_function(X) > 0  # first: it says so if there is no fit, hence no classes_
+        return self.classes_[positive.astype(int)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+
+def row_scores(X, w):
+    """Return X @ w such that a row's score does not depend on which rows come with it, to the last bit.
+
+    BLAS adds up a row differently by its place in the matrix; a model that is served row by row, or scores a
+    file in chunks, must answer as it did on the whole.
+    """
+    return X @ w if sparse.issparse(X) else _dense_row_scores(X, np.ascontiguousarray(w))
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _dense_row_scores(X, w):
+    scores = np.empty(X.shape[0])
+    for i in range(X.shape[0]):
+        total = 0.0
+        for j in range(X.shape[1]):
+            total += X[i, j] * w[j]
+        scores[i] = total
+    return scores

@@ -1,0 +1,341 @@
+"""Metrics of ranking and of imbalanced classification, and the two pairwise objectives, all in O(n log n).
+
+Labels are any two values, {-1, +1} and {0, 1} among them: the larger one is the positive class. Scores are finite.
+All solvers share this notation: pairs (i, j) of a positive x_i and a negative x_j, z_ij = x_i - x_j, k = n_pos * n_neg
+pairs, and the two objectives
+
+    hinge   P(w) = lam/2 ||w||^2 + 1/k  sum_ij max(0, 1 - w'z_ij)
+    square  Q(w) = lam/2 ||w||^2 + 1/2k sum_ij (1 - w'z_ij)^2
+
+No function enumerates the pairs. Functions that take ``positive_scores, negative_scores`` are the unchecked inner
+floor, which the solvers share; the others validate their input.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.stats import rankdata
+from sklearn import metrics as sklearn_metrics
+
+Z_95 = 1.959963984540054  # the 97.5 % point of the standard normal distribution
+
+
+class DeLong(NamedTuple):
+    """An AUC, its DeLong variance and a 95 % interval; the last three are nan where the variance is undefined."""
+
+    auc: float
+    variance: float
+    low: float
+    high: float
+
+
+class DeLongPaired(NamedTuple):
+    """The difference of two AUCs on the same rows, its variance, and the two-sided z test of no difference."""
+
+    difference: float
+    variance: float
+    z: float
+    p_value: float
+
+
+# Ranking ---------------------------------------------------------------------------------------------------------
+
+
+def auc(y, scores):
+    """Return P(s(x+) > s(x-)) + P(s(x+) = s(x-))/2 (Mann-Whitney: ties count one half).
+
+    >>> auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
+    """
+    positive, scores = _check_scores(y, scores)
+    return auc_of_classes(scores[positive], scores[~positive])
+
+
+def auc_of_classes(positive_scores, negative_scores):
+    """Return the AUC from the scores of each class (unchecked)."""
+    ordered = np.sort(negative_scores)
+    # twice the wins, ties adding one: integers, so the only rounding is the last division
+    below = np.searchsorted(ordered, positive_scores, side="left")
+    not_above = np.searchsorted(ordered, positive_scores, side="right")
+    return float((below.sum() + not_above.sum()) / (2 * len(positive_scores) * len(negative_scores)))
+
+
+def roc_curve_points(y, scores):
+    """Return (fpr, tpr, thresholds), from (0, 0) at threshold +inf to (1, 1), collinear points dropped."""
+    positive, scores = _check_scores(y, scores)
+    return sklearn_metrics.roc_curve(positive, scores)
+
+
+def average_precision(y, scores):
+    """Return the average precision: the step-wise area under the precision-recall curve."""
+    positive, scores = _check_scores(y, scores)
+    return float(sklearn_metrics.average_precision_score(positive, scores))
+
+
+def delong(y, scores):
+    """Return the AUC with DeLong's variance and the normal 95 % interval, clipped to [0, 1].
+
+    With a single positive or a single negative the variance is undefined: variance, low and high are nan. When every
+    placement value is the same (perfect separation, all scores tied) the variance is 0 and the interval is a point,
+    which says that the normal approximation has nothing to work on, not that the AUC is known exactly.
+
+    References
+    ----------
+    X. Sun, W. Xu, "Fast implementation of DeLong's algorithm", IEEE Signal Processing Letters 21(11), 2014.
+
+    Examples
+    --------
+    >>> delong([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).auc
+    0.75
+    """
+    positive, scores = _check_scores(y, scores)
+    of_positives, of_negatives = _placements(positive, scores)
+    area = float(of_positives.mean())
+    variance = _variance_of_mean(of_positives) + _variance_of_mean(of_negatives)
+    if math.isnan(variance):
+        return DeLong(area, variance, math.nan, math.nan)
+    half_width = Z_95 * math.sqrt(variance)
+    return DeLong(area, variance, max(0.0, area - half_width), min(1.0, area + half_width))
+
+
+def delong_paired(y, scores_a, scores_b):
+    """Test whether two scorers of the same rows have the same AUC; ``difference`` is AUC(a) - AUC(b).
+
+    The AUC is a mean of placement values over either class, so the variance of a difference is that of the mean
+    placement differences: no 2 x 2 covariance is needed. z and p_value are nan where the variance is undefined (one
+    row in a class), or 0 while the AUCs differ; two scorers that rank alike give z = 0, p = 1.
+    """
+    positive, scores_a = _check_scores(y, scores_a)
+    _, scores_b = _check_scores(y, scores_b)
+    of_positives, of_negatives = (
+        a - b for a, b in zip(_placements(positive, scores_a), _placements(positive, scores_b), strict=True)
+    )
+    difference = float(of_positives.mean())
+    variance = _variance_of_mean(of_positives) + _variance_of_mean(of_negatives)
+    if variance > 0:
+        z = difference / math.sqrt(variance)
+    else:
+        z = 0.0 if variance == 0 and difference == 0 else math.nan
+    return DeLongPaired(difference, variance, z, math.erfc(abs(z) / math.sqrt(2)))
+
+
+def _placements(positive, scores):
+    """Return each row's placement value: the share of the other class that it is ranked rightly against.
+
+    A midrank among all rows counts the rows below (ties one half) of both classes; taking away the midrank within
+    the row's own class leaves the opposite class (Sun & Xu 2014).
+    """
+    overall = rankdata(scores)
+    n_pos = np.count_nonzero(positive)
+    n_neg = len(scores) - n_pos
+    of_positives = (overall[positive] - rankdata(scores[positive])) / n_neg
+    of_negatives = 1.0 - (overall[~positive] - rankdata(scores[~positive])) / n_pos
+    return of_positives, of_negatives
+
+
+def _variance_of_mean(values):
+    return float(values.var(ddof=1) / len(values)) if len(values) > 1 else math.nan
+
+
+# Decisions -------------------------------------------------------------------------------------------------------
+
+
+def sensitivity(y, predicted):
+    """Return the share of positives predicted positive (the true positive rate)."""
+    positive, called = _check_predicted(y, predicted)
+    return float(called[positive].mean())
+
+
+def specificity(y, predicted):
+    """Return the share of negatives predicted negative (the true negative rate)."""
+    positive, called = _check_predicted(y, predicted)
+    return float(1.0 - called[~positive].mean())
+
+
+def gmean(y, predicted):
+    """Return the geometric mean of sensitivity and specificity.
+
+    >>> gmean([0, 0, 1, 1], [0, 1, 1, 1]) == 0.5**0.5
+    True
+    """
+    return math.sqrt(sensitivity(y, predicted) * specificity(y, predicted))
+
+
+def best_gmean_threshold(y, scores):
+    """Return the t for which predicting positive where ``score > t`` has the largest G-mean on these scores.
+
+    All distinct cuts are searched, and the t returned is the middle of its gap between neighbouring scores. Among cuts
+    of equal G-mean the one in the widest gap wins, then the lowest. If no cut has a G-mean above 0 (all scores
+    tied, or every positive below every negative), t is the largest score: everything is predicted negative.
+
+    >>> best_gmean_threshold([0, 0, 1, 1], [0.0, 1.0, 3.0, 4.0])
+    2.0
+    """
+    positive, scores = _check_scores(y, scores)
+    values, group = np.unique(scores, return_inverse=True)
+    # cut c lies between values[c] and values[c + 1]; the outer cuts leave one class empty-handed: G-mean 0
+    missed = np.cumsum(np.bincount(group, weights=positive))[:-1].astype(np.int64)
+    rejected = np.cumsum(np.bincount(group, weights=~positive))[:-1].astype(np.int64)
+    # TP * TN orders the cuts as G-mean does, and in integers equal means equal
+    merit = (np.count_nonzero(positive) - missed) * rejected
+    if len(values) == 1 or merit.max() == 0:
+        return float(values[-1])
+    best = np.flatnonzero(merit == merit.max())
+    # halves first, so that the distance of two huge scores does not overflow
+    cut = best[np.argmax(values[best + 1] / 2 - values[best] / 2)]
+    return _between(float(values[cut]), float(values[cut + 1]))
+
+
+def _between(low, high):
+    """Return the middle of low < high, or low where rounding would reach high: ``low <= t < high`` always holds."""
+    middle = low / 2 + high / 2
+    return middle if low <= middle < high else low
+
+
+# Pairwise hinge --------------------------------------------------------------------------------------------------
+
+
+def pairwise_hinge_objective(w, X, y, lam):
+    """Return P(w) = lam/2 ||w||^2 + 1/k sum_ij max(0, 1 - w'z_ij) in O(nd + n log n); X dense or sparse.
+
+    >>> pairwise_hinge_objective([0.5], [[1.0], [0.0]], [1, 0], lam=2.0)  # 2/2 * 0.25 + (1 - 0.5)
+    0.75
+    """
+    w, X, positive, lam = _check_model(w, X, y, lam)
+    scores = X @ w
+    return 0.5 * lam * float(w @ w) + mean_pair_hinge(scores[positive], scores[~positive])
+
+
+def pairwise_hinge_gradient(w, X, y, lam):
+    """Return the (sub)gradient of P at w, shape (d,): at a kink, margin exactly 1, the pair's slope is taken as 0.
+
+    dP/ds_i = -c_i/k for a positive and +c_j/k for a negative row, c being the row's number of violated pairs.
+    """
+    w, X, positive, lam = _check_model(w, X, y, lam)
+    scores = X @ w
+    violated_pos, violated_neg = margin_violations(scores[positive], scores[~positive])
+    slopes = np.empty(len(scores))
+    slopes[positive], slopes[~positive] = -violated_pos, violated_neg
+    return lam * w + X.T @ (slopes / (len(violated_pos) * len(violated_neg)))
+
+
+def margin_violations(positive_scores, negative_scores):
+    """Count for each row the opposite rows with s_i - s_j < 1; return (of positives, of negatives), int64.
+
+    Both sides compare s_i - 1 with s_j, rounded once, so the two counts always have the same sum.
+    """
+    shifted = positive_scores - 1.0
+    of_positives = len(negative_scores) - np.searchsorted(np.sort(negative_scores), shifted, side="right")
+    of_negatives = np.searchsorted(np.sort(shifted), negative_scores, side="left")
+    return of_positives, of_negatives
+
+
+def mean_pair_hinge(positive_scores, negative_scores):
+    """Return 1/k sum_ij max(0, 1 - s_i + s_j) (unchecked).
+
+    A violated pair contributes s_j - (s_i - 1), so the sum is c_neg's_neg - c_pos'(s_pos - 1) with the counts c of
+    ``margin_violations``. Any shift of all scores cancels; centring keeps a large common offset out of the rounding.
+    """
+    centre = negative_scores.mean()
+    s_pos, s_neg = positive_scores - centre, negative_scores - centre
+    c_pos, c_neg = margin_violations(s_pos, s_neg)
+    return max(0.0, float(c_neg @ s_neg - c_pos @ (s_pos - 1.0))) / (len(s_pos) * len(s_neg))
+
+
+# Pairwise square -------------------------------------------------------------------------------------------------
+
+
+def pairwise_square_objective(w, X, y, lam):
+    """Return Q(w) = lam/2 ||w||^2 + 1/2k sum_ij (1 - w'z_ij)^2 in O(nd); X dense or sparse.
+
+    The mean square over pairs is the squared mean margin error plus the variances of the two classes' scores.
+
+    >>> pairwise_square_objective([0.5], [[1.0], [0.0]], [1, 0], lam=2.0)  # 2/2 * 0.25 + (1 - 0.5)^2 / 2
+    0.375
+    """
+    w, X, positive, lam = _check_model(w, X, y, lam)
+    scores = X @ w
+    s_pos, s_neg = scores[positive], scores[~positive]
+    error = 1.0 - (s_pos.mean() - s_neg.mean())
+    return 0.5 * float(lam * (w @ w) + error * error + s_pos.var() + s_neg.var())
+
+
+def pairwise_square_gradient(w, X, y, lam):
+    """Return the gradient of Q at w, shape (d,)."""
+    w, X, positive, lam = _check_model(w, X, y, lam)
+    return lam * w + X.T @ square_slopes(X @ w, positive, margin=1.0)
+
+
+def square_slopes(scores, positive, margin):
+    """Return d/ds of 1/2k sum_ij (margin - s_i + s_j)^2, one slope per row (unchecked).
+
+    (s_i - mean(s_neg) - margin)/n_pos for a positive and (s_j - mean(s_pos) + margin)/n_neg for a negative row: linear
+    in the scores, so with margin = 0 the same function applies the Hessian.
+    """
+    s_pos, s_neg = scores[positive], scores[~positive]
+    slopes = np.empty(len(scores))
+    slopes[positive] = (s_pos - s_neg.mean() - margin) / len(s_pos)
+    slopes[~positive] = (s_neg - s_pos.mean() + margin) / len(s_neg)
+    return slopes
+
+
+# Checks ----------------------------------------------------------------------------------------------------------
+
+
+def _check_labels(y):
+    """Return (the boolean mask of the positive class, the two labels)."""
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError(f"Expected y with one dimension, got shape {y.shape}. Pass one label per row.")
+    labels = np.unique(y)
+    if len(labels) != 2:
+        raise ValueError(
+            f"Expected labels of two classes in y, got {len(labels)} ({labels[:5].tolist()}). "
+            "Ranking and rates need both a positive and a negative row."
+        )
+    return y == labels[1], labels
+
+
+def _check_scores(y, scores):
+    """Return (the boolean mask of the positive class, the scores as float64)."""
+    positive, _ = _check_labels(y)
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.shape != positive.shape:
+        raise ValueError(f"Expected scores of shape {positive.shape}, as y, got {scores.shape}. Pass one per row.")
+    if not np.isfinite(scores).all():
+        count = int(np.count_nonzero(~np.isfinite(scores)))
+        raise ValueError(f"Expected finite scores, got {count} nan or infinite. Check the model that made them.")
+    return positive, scores
+
+
+def _check_predicted(y, predicted):
+    """Return two boolean masks: positive by y, positive by prediction."""
+    positive, labels = _check_labels(y)
+    predicted = np.asarray(predicted)
+    if predicted.shape != positive.shape:
+        raise ValueError(
+            f"Expected predictions of shape {positive.shape}, as y, got {predicted.shape}. Pass one label per row."
+        )
+    if not np.isin(predicted, labels).all():
+        raise ValueError(
+            f"Expected predicted labels among {labels.tolist()}, got {np.unique(predicted)[:5].tolist()}. "
+            "Pass labels, not scores."
+        )
+    return positive, predicted == labels[1]
+
+
+def _check_model(w, X, y, lam):
+    """Return w and X as float64 (CSR if sparse), the mask of the positive class and lam."""
+    positive, _ = _check_labels(y)
+    X = sparse.csr_array(X, dtype=np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    w = np.asarray(w, dtype=np.float64)
+    if X.ndim != 2 or w.shape != X.shape[1:] or len(positive) != X.shape[0]:
+        raise ValueError(
+            f"Expected w (d,), X (n, d) and y (n,), got {w.shape}, {X.shape} and {positive.shape}. "
+            "Pass one weight per column and one label per row."
+        )
+    if not (np.isfinite(lam) and lam > 0):
+        raise ValueError(f"Expected lam > 0 and finite, got {lam!r}. The objective is strongly convex only then.")
+    return w, X, positive, float(lam)

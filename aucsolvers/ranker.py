@@ -1,0 +1,45 @@
+"""The model that is kept: a fitted pipeline, its threshold and its labels, scoring as rankers do."""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+
+class Ranker(BaseEstimator):
+    """A fitted scorer whose ``predict`` returns scores; ``classify`` cuts them at the threshold.
+
+    A model that ranks is judged by its scores, so that is what every server of it should answer.
+
+    Parameters
+    ----------
+    scorer : fitted estimator with ``decision_function``
+        Usually a Pipeline of preprocessing and solver.
+    threshold : float
+        Scores above it are classified as positive. Set on training rows.
+    positive_label, negative_label : str
+        What ``classify`` answers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aucsolvers import LSSVM, Ranker
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1, -1, 1, 1])
+    >>> ranker = Ranker(LSSVM(lam=1e-3).fit(X, y), threshold=0.0, positive_label="fraud", negative_label="rest")
+    >>> ranker.classify(X).tolist()
+    ['rest', 'rest', 'fraud', 'fraud']
+    """
+
+    def __init__(self, scorer, threshold=0.0, positive_label="1", negative_label="-1"):
+        self.scorer = scorer
+        self.threshold = threshold
+        self.positive_label = positive_label
+        self.negative_label = negative_label
+
+    def predict(self, X):
+        """Return the scores, shape (n_samples,): the larger, the more likely positive."""
+        return self.scorer.decision_function(X)
+
+    decision_function = predict
+
+    def classify(self, X):
+        """Return ``positive_label`` where the score exceeds the threshold, ``negative_label`` elsewhere."""
+        return np.where(self.predict(X) > self.threshold, self.positive_label, self.negative_label)

@@ -1,0 +1,224 @@
+"""Geometric under-sampling: keep majority rows near an SVM's hyperplane more often than remote ones."""
+
+import numpy as np
+from imblearn.under_sampling.base import BaseCleaningSampler
+from scipy import sparse
+from sklearn.base import clone
+
+from aucsolvers._params import as_generator, check_choice, check_count
+from aucsolvers.svm import LinearSVM
+
+SCHEMES = ("auto", "u1", "u2", "wu")
+RATIO_OF_U2 = 10  # U1 below this imbalance ratio, U2 from it on, which looks at this many rows per minority row
+
+
+class GeometricUnderSampler(BaseCleaningSampler):
+    """U1, U2 and WU under-sampling of the majority class by distance to an SVM's hyperplane.
+
+    An SVM is trained on all rows. With the distances gamma = |w'x + b| / ||w|| of the majority rows, M = ``n_bins``
+    bins of equal width over [gamma_min, gamma_max], and q the bin of a row, nearest first, its keep rate is
+
+        rho = 1 - (q - 1) / M,        q = clip(ceil(M (gamma - gamma_min) / (gamma_max - gamma_min)), 1, M)
+
+    - **u1** keeps each row independently with probability rho.
+    - **u2** first drops all but the 10 n_min rows *nearest* to the hyperplane (n_min minority rows; ties in input
+      order; all stay if there are fewer), then does as u1 on those, over their own [gamma_min, gamma_max].
+    - **wu** keeps exactly ceil(rho n_q) rows of the n_q in each bin, drawn without replacement.
+    - **auto** is u1 below an imbalance ratio of 10 and u2 from 10 on.
+
+    Minority rows are all kept, and so is all of the nearest bin; the size of the sample is an outcome, not an input.
+
+    Parameters
+    ----------
+    scheme : {"auto", "u1", "u2", "wu"}, default="auto"
+    n_bins : int, default=10
+        M >= 1; the source does not give it. M = 1 keeps every row (under u2: every one of the nearest).
+    estimator : classifier with ``decision_function``, default=None
+        A linear model (``coef_``) or a kernel SVM (``dual_coef_``, ``support_vectors_``), for two classes; a clone of
+        it is fitted. To use a model that is already fitted, pass ``sklearn.frozen.FrozenEstimator(model)``. None is
+        ``LinearSVM()``. Features are taken as they are: put the scaler *before* the sampler in the pipeline.
+    sampling_strategy : str, list or callable, default="auto"
+        Which classes to sample, as for imbalanced-learn's cleaning methods; "auto" is all but the minority.
+    random_state : None, int, RandomState or Generator, default=None
+        Spawns independent streams for the estimator (if its own ``random_state`` is None) and for the draw.
+
+    Attributes
+    ----------
+    sample_indices_ : ndarray of shape (n_kept,)
+        Rows of the input that were kept, ascending.
+    distances_, rates_ : ndarrays of shape (n_majority,)
+        gamma and rho of every row outside the minority class, in input order. rho is 0 where u2 dropped the row and 1
+        where ``sampling_strategy`` leaves its class alone.
+    estimator_ : the fitted classifier
+    scheme_ : {"u1", "u2", "wu"}
+        The scheme that was used.
+    imbalance_ratio_ : float
+        Rows of the largest sampled class per minority row.
+    sampling_strategy_ : dict
+        Its keys are the classes sampled; its values are imbalanced-learn's and not used.
+
+    Raises
+    ------
+    ValueError
+        On an undefined parameter, a single class, or a hyperplane with w = 0, to which no distance exists.
+    TypeError
+        If the estimator has no weight vector to measure distances by.
+
+    Notes
+    -----
+    The minority is the smallest class (the first of them in sorted order if tied). With more than two classes the
+    hyperplane separates it from all others together; each sampled class then gets its own bins and, under u2, its own
+    nearest rows, so that no class is lost.
+
+    The draw takes one uniform number per row outside the minority class, in input order: a row is kept if its number is
+    below rho (u1, u2), or among the ceil(rho n_q) smallest of its bin (wu).
+
+    WU is known to this project by description only: subregions by distance, a weight for each, more chance for a row in
+    a subregion of more weight, less random than plain under-sampling. Quotas per bin are our reading of that: the rates
+    of Lu et al. as weights, and no chance in how many rows each subregion contributes.
+
+    Cost: one SVM, one evaluation of it, O(n log n) for u2 and wu. Memory: O(n) beside the data.
+
+    References
+    ----------
+    Lu, Zhang, Cai (2019). Zeroth order optimization algorithm based on undersampling. J. Nanjing Univ. of Aeronautics &
+    Astronautics 51(5). Eq. 2 (distance), 3 (width), 4 (rate; printed without gamma_min, which can leave [0, 1]),
+    algorithms 1 and 2 (algorithm 2 prints "descending", its argument needs the nearest).
+    Kang, Shi, Zhou, Wang, Wu, Wei (2018). A distance-based weighted undersampling scheme for support vector machines
+    and its application to imbalanced classification. IEEE Trans. Neural Networks and Learning Systems 29(9).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aucsolvers.undersampling import GeometricUnderSampler
+    >>> X = np.r_[np.linspace(-10, -1, 40), np.linspace(1, 2, 8)].reshape(-1, 1)
+    >>> y = np.r_[np.zeros(40, int), np.ones(8, int)]
+    >>> sampler = GeometricUnderSampler(n_bins=4, random_state=0)
+    >>> X_kept, y_kept = sampler.fit_resample(X, y)
+    >>> sampler.scheme_, sampler.imbalance_ratio_, np.unique(sampler.rates_), (y_kept == 1).sum()
+    ('u1', 5.0, array([0.25, 0.5 , 0.75, 1.  ]), np.int64(8))
+    """
+
+    # Not BaseUnderSampler, whose contract is a given number of rows per class: here chance decides how many go.
+
+    def __init__(self, scheme="auto", *, n_bins=10, estimator=None, sampling_strategy="auto", random_state=None):
+        super().__init__(sampling_strategy=sampling_strategy)
+        self.scheme = scheme
+        self.n_bins = n_bins
+        self.estimator = estimator
+        self.random_state = random_state
+
+    def _fit_resample(self, X, y):
+        self.check_parameters()
+        classes, counts = np.unique(y, return_counts=True)
+        minority, n_min = classes[counts.argmin()], counts.min()
+        sampled = [c for c in self.sampling_strategy_ if c != minority]
+        self.imbalance_ratio_ = float(max((counts[classes == c][0] for c in sampled), default=n_min) / n_min)
+        self.scheme_ = self.scheme if self.scheme != "auto" else "u1" if self.imbalance_ratio_ < RATIO_OF_U2 else "u2"
+
+        estimator_stream, draw_stream = as_generator(self.random_state).spawn(2)
+        self.estimator_ = self._fit_estimator(X, y == minority, estimator_stream)
+        majority = np.flatnonzero(y != minority)
+        self.distances_ = hyperplane_distances(self.estimator_, X[majority])
+        uniforms = draw_stream.random(len(majority))
+
+        self.rates_ = np.ones(len(majority))
+        kept = y == minority
+        kept[majority] = True
+        for c in sampled:
+            of_class = np.flatnonzero(y[majority] == c)
+            rates, drawn = _sample(self.distances_[of_class], uniforms[of_class], self.scheme_, self.n_bins, n_min)
+            self.rates_[of_class] = rates
+            kept[majority[of_class]] = drawn
+        self.sample_indices_ = np.flatnonzero(kept)
+        return X[self.sample_indices_], y[self.sample_indices_]
+
+    def check_parameters(self):
+        """Raise ValueError if a parameter has a value that no data could go with."""
+        check_choice("scheme", self.scheme, SCHEMES)
+        check_count("n_bins", self.n_bins)
+
+    def _fit_estimator(self, X, is_minority, stream):
+        estimator = LinearSVM() if self.estimator is None else clone(self.estimator)
+        if estimator.get_params().get("random_state", 0) is None:
+            estimator.set_params(random_state=int(stream.integers(2**31)))
+        return estimator.fit(X, is_minority.astype(int))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.sampler_tags.sample_indices = True
+        return tags
+
+
+def hyperplane_distances(estimator, X):
+    """Return |f(x)| / ||w|| for the rows of X, f and w being those of a fitted two-class linear model or kernel SVM."""
+    if hasattr(estimator, "coef_"):
+        coef = estimator.coef_
+        norm = np.linalg.norm(coef.data if sparse.issparse(coef) else coef)
+    elif hasattr(estimator, "dual_coef_") and hasattr(estimator, "support_vectors_"):
+        norm = _kernel_norm(estimator)
+    else:
+        raise TypeError(
+            f"Expected a linear model (coef_) or a kernel SVM (dual_coef_, support_vectors_), got "
+            f"{type(estimator).__name__}. Pass an SVM, and put its preprocessing before the sampler in the pipeline."
+        )
+    if not norm > 0:
+        raise ValueError(
+            f"Expected a hyperplane with w != 0 to measure distances from, got w = 0 from {type(estimator).__name__}. "
+            "Are all features constant? If not, raise C or set class_weight='balanced' on the estimator."
+        )
+    return np.abs(estimator.decision_function(X)) / norm
+
+
+def _kernel_norm(svm):
+    """Return ||w|| of a kernel SVM, w = sum_j a_j phi(x_j) over its support vectors.
+
+    As f(x_j) - b = <w, phi(x_j)>,
+
+        ||w||^2 = a'G a = sum_j a_j (f(x_j) - b),
+
+    which needs neither the kernel nor its Gram matrix: any kernel will do but a precomputed one. What is no larger than
+    the rounding of this sum is 0.
+    """
+    coefficients = svm.dual_coef_.toarray() if sparse.issparse(svm.dual_coef_) else svm.dual_coef_
+    scores = svm.decision_function(svm.support_vectors_)
+    square = (coefficients @ (scores - svm.intercept_)).item()
+    rounding = np.finfo(float).eps * (np.abs(coefficients) @ (np.abs(scores) + np.abs(svm.intercept_))).item()
+    return np.sqrt(square) if square > rounding else 0.0
+
+
+def bins_of_distance(distances, n_bins):
+    """Return the bin, 1 (nearest) to n_bins, of each distance; all are in bin 1 if all distances are equal.
+
+    Bins are (edge, next edge] but for the first, which gamma_min belongs to as well.
+    """
+    low, high = distances.min(), distances.max()
+    if not high > low:
+        return np.ones(len(distances), dtype=np.int64)
+    # Dividing by the range, not by the width delta = range / M, makes gamma_max exactly the edge of bin M.
+    return np.clip(np.ceil(n_bins * ((distances - low) / (high - low))), 1, n_bins).astype(np.int64)
+
+
+def _sample(distances, uniforms, scheme, n_bins, n_min):
+    """Return rates and whether kept, of the rows of one majority class, for a scheme other than auto."""
+    candidates = np.arange(len(distances))
+    if scheme == "u2":
+        candidates = np.argsort(distances, kind="stable")[: RATIO_OF_U2 * n_min]
+    bins = bins_of_distance(distances[candidates], n_bins)
+    rates = np.zeros(len(distances))
+    rates[candidates] = 1.0 - (bins - 1) / n_bins
+    if scheme == "wu":
+        return rates, _within_quota(bins, uniforms, n_bins)
+    return rates, uniforms < rates
+
+
+def _within_quota(bins, uniforms, n_bins):
+    """Return which rows have one of the ceil(rho_q n_q) smallest uniforms of their bin q."""
+    sizes = np.bincount(bins, minlength=n_bins + 1)
+    # in integers, rho_q n_q = (M - q + 1) n_q / M: no quota is one off by rounding
+    quotas = -(-(n_bins + 1 - np.arange(n_bins + 1)) * sizes // n_bins)
+    by_bin = np.lexsort((uniforms, bins))
+    first_of_bin = np.cumsum(sizes) - sizes
+    rank = np.empty_like(by_bin)
+    rank[by_bin] = np.arange(len(bins)) - first_of_bin[bins[by_bin]]
+    return rank < quotas[bins]

@@ -1,0 +1,221 @@
+"""Each metric against its definition: an O(n^2) twin, enumeration of the pairs, or another library."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import check_grad
+from sklearn.metrics import roc_auc_score
+
+from aucsolvers import metrics
+
+# Few distinct scores, so that ties within and between the classes are common.
+LABELLED = st.lists(st.tuples(st.sampled_from([-1, 1]), st.integers(-3, 3)), min_size=2, max_size=25).filter(
+    lambda rows: len({label for label, _ in rows}) == 2
+)
+
+
+def columns(rows):
+    y, scores = np.array(rows, dtype=float).T
+    return y, scores
+
+
+def wins(y, scores):
+    """The matrix of 1, 1/2, 0 over (positive, negative) pairs: the definition of the AUC."""
+    difference = scores[y > 0][:, None] - scores[y < 0][None, :]
+    return (np.sign(difference) + 1) / 2
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(5)
+    return rng.normal(size=(40, 4)) + 3.0, np.where(np.arange(40) % 3 == 0, 1, -1), rng.normal(size=4), 0.2
+
+
+class TestAUC:
+    @given(LABELLED)
+    def test_is_the_mean_over_pairs_ties_counting_one_half(self, rows):
+        y, scores = columns(rows)
+        assert metrics.auc(y, scores) == pytest.approx(wins(y, scores).mean(), abs=1e-15)
+
+    def test_is_scikit_learns(self):
+        rng = np.random.default_rng(0)
+        y, scores = rng.integers(2, size=500), rng.normal(size=500).round(1)
+        assert metrics.auc(y, scores) == pytest.approx(roc_auc_score(y, scores), abs=1e-14)
+
+    def test_curve_encloses_the_area(self):
+        y, scores = [0, 1, 0, 1, 1], [0.1, 0.2, 0.2, 0.5, 0.05]
+        fpr, tpr, thresholds = metrics.roc_curve_points(y, scores)
+        assert np.trapezoid(tpr, fpr) == pytest.approx(metrics.auc(y, scores))
+        assert thresholds[0] == np.inf and (fpr[-1], tpr[-1]) == (1, 1)
+
+    def test_average_precision_of_ranks_1_and_3(self):
+        # precision 1/1 at the first positive, 2/3 at the second: (1 + 2/3) / 2
+        assert metrics.average_precision([1, -1, 1], [3.0, 2.0, 1.0]) == pytest.approx(5 / 6)
+
+
+class TestDeLong:
+    @given(LABELLED)
+    def test_variance_is_that_of_the_placement_values(self, rows):
+        y, scores = columns(rows)
+        matrix = wins(y, scores)
+        result = metrics.delong(y, scores)
+        assert result.auc == pytest.approx(matrix.mean(), abs=1e-14)
+        if min(matrix.shape) == 1:
+            assert all(math.isnan(value) for value in result[1:])
+            return
+        expected = sum(matrix.mean(axis=a).var(ddof=1) / matrix.shape[1 - a] for a in (0, 1))
+        assert result.variance == pytest.approx(expected, abs=1e-14)
+        assert 0 <= result.low <= result.auc + 1e-14 and result.auc - 1e-14 <= result.high <= 1
+
+    @given(LABELLED, st.randoms(use_true_random=False))
+    def test_paired_variance_is_that_of_the_covariance_form(self, rows, random):
+        y, a = columns(rows)
+        b = np.array([random.randint(-3, 3) for _ in a], dtype=float)
+        result = metrics.delong_paired(y, a, b)
+        assert result.difference == pytest.approx(metrics.auc(y, a) - metrics.auc(y, b), abs=1e-14)
+        if min(np.sum(y > 0), np.sum(y < 0)) > 1:
+            matrices = wins(y, a), wins(y, b)
+            covariance = sum(np.cov(*(m.mean(axis=c) for m in matrices)) / matrices[0].shape[1 - c] for c in (0, 1))
+            expected = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
+            assert result.variance == pytest.approx(expected, abs=1e-13)
+
+    def test_agrees_with_the_bootstrap(self):
+        rng = np.random.default_rng(1)
+        positive, negative = rng.normal(1.0, 1.0, 60), rng.normal(0.0, 1.0, 200)
+        y = np.r_[np.ones(60), np.zeros(200)]
+        areas = [
+            metrics.auc_of_classes(rng.choice(positive, 60), rng.choice(negative, 200)) for _ in range(2000)
+        ]  # resampling within the classes, as DeLong's variance takes their sizes as given
+        result = metrics.delong(y, np.r_[positive, negative])
+        assert math.sqrt(result.variance) == pytest.approx(np.std(areas), rel=0.1)
+        assert [result.low, result.high] == pytest.approx(np.quantile(areas, [0.025, 0.975]), abs=0.02)
+
+    def test_of_a_scorer_with_itself_finds_nothing(self):
+        assert metrics.delong_paired([0, 1, 0, 1], [1, 2, 3, 4], [1, 2, 3, 4]) == (0.0, 0.0, 0.0, 1.0)
+
+    def test_p_value_is_the_two_sided_normal_tail(self):
+        rng = np.random.default_rng(2)
+        y = np.repeat([1, 0], [50, 150])
+        good, bad = rng.normal(y, 1.0), rng.normal(0.3 * y, 1.0)
+        result = metrics.delong_paired(y, good, bad)
+        assert result.z == pytest.approx(result.difference / math.sqrt(result.variance))
+        assert 0 < result.p_value < 0.05 and metrics.delong_paired(y, bad, good).p_value == result.p_value
+
+    def test_says_nan_where_no_test_is_possible(self):
+        separating, tied = [0, 0, 1, 1], [0, 0, 0, 0]  # variances 0, AUCs 1 and 1/2
+        assert metrics.delong([0, 0, 1, 1], tied) == (0.5, 0.0, 0.5, 0.5)
+        assert math.isnan(metrics.delong_paired([0, 0, 1, 1], separating, tied).p_value)
+
+
+class TestThreshold:
+    @staticmethod
+    def gmean_at(y, scores, threshold):
+        return metrics.gmean(y, np.where(scores > threshold, 1.0, -1.0))
+
+    @given(LABELLED)
+    def test_no_cut_is_better(self, rows):
+        y, scores = columns(rows)
+        cuts = [scores.min() - 1, *np.unique(scores)]  # `score > t` takes every value it can at these
+        best = max(self.gmean_at(y, scores, cut) for cut in cuts)
+        chosen = metrics.best_gmean_threshold(y, scores)
+        assert self.gmean_at(y, scores, chosen) == pytest.approx(best, rel=1e-14)
+        if best == 0:
+            assert chosen == scores.max()
+
+    @settings(max_examples=200)
+    @given(st.floats(min_value=-1.7e308, max_value=1.7e308, allow_subnormal=True))
+    def test_separates_neighbouring_floats(self, low):
+        high = np.nextafter(low, np.inf)
+        assert low <= metrics.best_gmean_threshold([-1, 1], [low, high]) < high
+
+    def test_spans_the_range_of_floats(self):
+        with np.errstate(all="raise"):
+            assert metrics.best_gmean_threshold([0, 1], [-1.7e308, 1.7e308]) == 0.0
+
+    def test_of_equal_cuts_takes_the_widest_then_the_lowest(self):
+        # the cut after the first row has TP * TN = 2 * 1, after the second 1 * 1, after the third 1 * 2
+        assert metrics.best_gmean_threshold([0, 1, 0, 1], [1.0, 2.0, 5.0, 8.0]) == 6.5
+        assert metrics.best_gmean_threshold([0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0]) == 1.5
+
+    def test_rates(self):
+        y, predicted = ["no", "no", "no", "yes", "yes"], ["no", "yes", "yes", "yes", "no"]
+        assert metrics.sensitivity(y, predicted) == 1 / 2
+        assert metrics.specificity(y, predicted) == pytest.approx(1 / 3)
+        assert metrics.gmean(y, predicted) == pytest.approx(math.sqrt(1 / 6))
+
+
+class TestPairwiseObjectives:
+    @staticmethod
+    def margins(w, X, y):
+        scores = X @ w
+        return scores[y > 0][:, None] - scores[y < 0][None, :]
+
+    @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array, sparse.csc_matrix])
+    def test_are_means_over_pairs(self, problem, storage):
+        X, y, w, lam = problem
+        margins, norm = self.margins(w, X, y), w @ w
+        hinge = metrics.pairwise_hinge_objective(w, storage(X), y, lam)
+        square = metrics.pairwise_square_objective(w, storage(X), y, lam)
+        assert hinge == pytest.approx(lam / 2 * norm + np.maximum(0, 1 - margins).mean(), rel=1e-13)
+        assert square == pytest.approx(lam / 2 * norm + np.square(1 - margins).mean() / 2, rel=1e-13)
+
+    @pytest.mark.parametrize("loss", ["hinge", "square"])
+    @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+    def test_gradients_are_those_of_finite_differences(self, problem, storage, loss):
+        X, y, w, lam = problem
+        objective, gradient = (getattr(metrics, f"pairwise_{loss}_{kind}") for kind in ("objective", "gradient"))
+        # a small w keeps the hinge away from most kinks; no margin is within the step of 1
+        assert np.abs(self.margins(w / 10, X, y) - 1).min() > 1e-6
+        assert check_grad(objective, gradient, w / 10, storage(X), y, lam) < 1e-6
+
+    def test_hinge_survives_a_large_common_offset(self):
+        # multiples of 1/8 below 2^43 are floats, so the moved scores are exact: only summing them could round
+        rng = np.random.default_rng(0)
+        positive, negative = (rng.integers(-20, 20, size) / 8 for size in (30, 70))
+        moved = metrics.mean_pair_hinge(positive + 2.0**42, negative + 2.0**42)
+        assert moved == pytest.approx(metrics.mean_pair_hinge(positive, negative), rel=1e-12)
+
+    @given(LABELLED)
+    def test_violations_are_counted_for_both_sides(self, rows):
+        y, scores = columns(rows)
+        violated = scores[y > 0][:, None] - scores[y < 0][None, :] < 1
+        of_positives, of_negatives = metrics.margin_violations(scores[y > 0], scores[y < 0])
+        assert of_positives.tolist() == violated.sum(axis=1).tolist()
+        assert of_negatives.tolist() == violated.sum(axis=0).tolist()
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    def test_scores_must_be_finite(self, bad):
+        for metric in (metrics.auc, metrics.delong, metrics.best_gmean_threshold, metrics.roc_curve_points):
+            with pytest.raises(ValueError, match="Expected finite scores, got 1"):
+                metric([0, 1, 1], [0.0, 1.0, bad])
+
+    def test_labels_must_be_of_two_classes(self):
+        with pytest.raises(ValueError, match="two classes in y, got 1"):
+            metrics.auc([1, 1], [0.0, 1.0])
+        with pytest.raises(ValueError, match="two classes in y, got 3"):
+            metrics.gmean([1, 2, 3], [1, 2, 3])
+
+    def test_shapes_must_agree(self):
+        with pytest.raises(ValueError, match=r"shape \(2,\), as y, got \(3,\)"):
+            metrics.auc([0, 1], [1.0, 2.0, 3.0])
+        with pytest.raises(ValueError, match="as y, got"):
+            metrics.gmean([0, 1], [1])
+        with pytest.raises(ValueError, match="one dimension"):
+            metrics.auc([[0], [1]], [1.0, 2.0])
+        with pytest.raises(ValueError, match="one weight per column"):
+            metrics.pairwise_square_objective([1.0], np.eye(2), [0, 1], 1.0)
+
+    def test_predictions_must_be_labels(self):
+        with pytest.raises(ValueError, match="Pass labels, not scores"):
+            metrics.gmean([0, 1], [0.3, 0.7])
+
+    @pytest.mark.parametrize("lam", [0.0, -1.0, np.nan, np.inf])
+    def test_lam_must_be_positive(self, lam):
+        with pytest.raises(ValueError, match="Expected lam > 0"):
+            metrics.pairwise_hinge_gradient([0.0], [[0.0], [1.0]], [0, 1], lam)

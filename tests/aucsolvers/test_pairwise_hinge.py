@@ -1,0 +1,371 @@
+"""AUCSDCD and AUCMSGD: kernels against slow twins, optima against a foreign solver, certificates against the truth."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from imblearn.pipeline import Pipeline
+from imblearn.under_sampling import RandomUnderSampler
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler, scale
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from aucsolvers import pairwise_hinge as module
+from aucsolvers._pairwise import split_classes
+from aucsolvers.metrics import auc, pairwise_hinge_objective
+from aucsolvers.pairwise_hinge import AUCMSGD, AUCSDCD, epoch_visits
+
+SOLVERS = [AUCSDCD, AUCMSGD]
+ORDERS = ["permutation", "random"]
+
+
+def small(n_pos=6, n_neg=11, d=3, seed=0):
+    """Overlapping classes, with zeros and, from each class, one identical row (a pair with z = 0)."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_pos + n_neg, d)) * (rng.random((n_pos + n_neg, d)) < 0.7)
+    y = np.repeat([1.0, -1.0], [n_pos, n_neg])
+    X[:n_pos] += 0.4 * (X[:n_pos] != 0)
+    X[n_pos] = X[0]
+    return X, y
+
+
+def pair_differences(X, y):
+    return (X[y > 0][:, None, :] - X[y < 0][None, :, :]).reshape(-1, X.shape[1])
+
+
+def foreign_optimum(X, y, lam):
+    """min P from the dual over explicitly enumerated pairs, by L-BFGS-B: no line shared with the solvers."""
+    Z = pair_differences(X, y)
+    k = len(Z)
+
+    def negative_dual(alpha):
+        w = Z.T @ alpha / (lam * k)
+        return lam / 2 * w @ w - alpha.mean(), (Z @ w - 1) / k
+
+    options = {"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-15, "gtol": 1e-10}
+    found = minimize(negative_dual, np.full(k, 0.5), jac=True, bounds=[(0, 1)] * k, method="L-BFGS-B", options=options)
+    return -found.fun
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X / 16.0, np.where(y == 8, 1, -1)
+
+
+@parametrize_with_checks([AUCSDCD(), AUCSDCD(order="random"), AUCMSGD(), AUCMSGD(order="random", max_iter=20)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_obeys_scikit_learns_contract(estimator, check):
+    check(estimator)
+
+
+class TestKernels:
+    """The compiled sweeps and plain Python loops, given the same visits, agree to 1e-12."""
+
+    @staticmethod
+    def visits(X, y, order):
+        generator = np.random.default_rng(3)
+        shape = np.sum(y > 0), np.sum(y < 0)
+        chunks = [chunk for _ in range(3) for chunk in epoch_visits(order, *shape, generator)]
+        return tuple(np.concatenate(side) for side in zip(*chunks, strict=True))
+
+    @staticmethod
+    def clipped_step(old, margin, z, scaled_lam):
+        return 1.0 if not z.any() else np.clip(old + scaled_lam * (1 - margin) / (z @ z), 0, 1)
+
+    def dual_twin(self, X, y, rows, columns, lam):
+        pos, neg = X[y > 0], X[y < 0]
+        alpha, w = np.zeros((len(pos), len(neg))), np.zeros(X.shape[1])
+        for i, j in zip(rows, columns, strict=True):
+            z = pos[i] - neg[j]
+            new = self.clipped_step(alpha[i, j], z @ w, z, lam * alpha.size)
+            w += (new - alpha[i, j]) * z / (lam * alpha.size)
+            alpha[i, j] = new
+        return w, alpha
+
+    def gradient_twin(self, X, y, rows, columns, lam):
+        """Algorithm 3 as printed: w itself, shrunk at every update."""
+        pos, neg = X[y > 0], X[y < 0]
+        w, total = np.zeros(X.shape[1]), 0.0
+        for t, (i, j) in enumerate(zip(rows, columns, strict=True), start=1):
+            z = pos[i] - neg[j]
+            a = self.clipped_step(0.0, z @ w, z, lam * t)
+            w = (1 - 1 / t) * w + a * z / (lam * t)
+            total += a
+        return w, total
+
+    @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("order", ORDERS)
+    @pytest.mark.parametrize("lam", [1e-3, 1e-1])
+    def test_dual_sweep(self, storage, order, lam):
+        X, y = small()
+        rows, columns = self.visits(X, y, order)
+        pos, neg = split_classes(storage(X), y)
+        alpha, w = np.zeros((pos.shape[0], neg.shape[0])), np.zeros(X.shape[1])
+        sweep = module._bind(module._dual_sweep_dense, module._dual_sweep_sparse, pos, neg)
+        change = sweep(rows, columns, alpha.reshape(-1), w, lam * alpha.size)
+        expected_w, expected_alpha = self.dual_twin(X, y, rows, columns, lam)
+        np.testing.assert_allclose(w, expected_w, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(alpha, expected_alpha, rtol=0, atol=1e-12)
+        assert change == pytest.approx(alpha.sum(), rel=1e-12)
+
+    @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("order", ORDERS)
+    @pytest.mark.parametrize("lam", [1e-3, 1e-1])
+    def test_gradient_sweep(self, storage, order, lam):
+        X, y = small()
+        rows, columns = self.visits(X, y, order)
+        pos, neg = split_classes(storage(X), y)
+        step_sum = np.zeros(X.shape[1])
+        sweep = module._bind(module._gradient_sweep_dense, module._gradient_sweep_sparse, pos, neg)
+        # in two calls: t is carried over
+        total = sweep(rows[:50], columns[:50], 0, step_sum, lam) + sweep(rows[50:], columns[50:], 50, step_sum, lam)
+        expected_w, expected_total = self.gradient_twin(X, y, rows, columns, lam)
+        np.testing.assert_allclose(step_sum / (lam * len(rows)), expected_w, rtol=1e-12, atol=1e-12)
+        assert total == pytest.approx(expected_total, rel=1e-12)
+
+    @given(st.integers(0, 2**32 - 1))
+    def test_sparse_distance_is_that_of_the_dense_rows(self, seed):
+        X = sparse.random_array((2, 9), density=0.5, format="csr", rng=np.random.default_rng(seed))
+        pos, neg = split_classes(X, np.array([1, -1]))
+        arguments = (pos.data, pos.indices, 0, pos.nnz, neg.data, neg.indices, 0, neg.nnz)
+        z = (X[[0]] - X[[1]]).toarray()
+        assert module._squared_distance(*arguments) == pytest.approx((z * z).sum(), rel=1e-14)
+
+
+class TestOrderOfVisits:
+    @settings(deadline=None)
+    @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**32 - 1), st.sets(st.integers(1, 50)))
+    def test_a_permutation_visits_each_pair_once(self, n_pos, n_neg, seed, points):
+        k = n_pos * n_neg
+        points = {point for point in points if point < k}
+        chunks = list(epoch_visits("permutation", n_pos, n_neg, np.random.default_rng(seed), points))
+        pairs = np.concatenate([rows.astype(int) * n_neg + columns for rows, columns in chunks])
+        assert sorted(pairs) == list(range(k))
+        assert points <= set(np.cumsum([len(rows) for rows, _ in chunks]).tolist())
+
+    def test_a_permutation_crosses_chunks(self, monkeypatch):
+        monkeypatch.setattr(module, "CHUNK", 7)
+        chunks = epoch_visits("permutation", 9, 13, np.random.default_rng(0))
+        assert len({pair for chunk in chunks for pair in zip(*(side.tolist() for side in chunk), strict=True)}) == 117
+
+    def test_each_epoch_has_an_order_of_its_own(self):
+        generator = np.random.default_rng(0)
+        first, second = (np.hstack(list(epoch_visits("permutation", 20, 30, generator))) for _ in range(2))
+        assert np.mean(np.all(first == second, axis=0)) < 0.05
+
+    def test_draws_are_uniform_over_more_pairs_than_15_bits_can_name(self):
+        # 2 x 40,000 pairs; counts in 40 equal cells are chi-square distributed with 39 degrees of freedom
+        rows, columns = np.hstack(list(epoch_visits("random", 2, 40_000, np.random.default_rng(0))))
+        cells = np.bincount((rows.astype(int) * 40_000 + columns) // 2000, minlength=40)
+        expected = 80_000 / 40
+        assert np.sum((cells - expected) ** 2 / expected) < 72.1  # the 99.9 % point
+
+
+class TestOptimum:
+    @pytest.mark.parametrize("order", ORDERS)
+    @pytest.mark.parametrize("lam", [1e-1, 1e-2])
+    def test_dual_coordinate_descent_reaches_the_foreign_optimum(self, lam, order):
+        X, y = small()
+        model = AUCSDCD(lam=lam, order=order, tol=1e-9, max_iter=5000, random_state=0).fit(X, y)
+        optimum = foreign_optimum(X, y, lam)
+        assert model.status_ == "converged"
+        assert model.objective_ == pytest.approx(optimum, abs=1e-6)
+        assert pairwise_hinge_objective(model.coef_.ravel(), X, y, lam) == pytest.approx(model.objective_, rel=1e-13)
+
+    def test_modified_gradient_descent_nears_it(self):
+        X, y = small()
+        model = AUCMSGD(lam=1e-1, tol=1e-4, max_iter=20_000, random_state=0).fit(X, y)
+        assert model.objective_ == pytest.approx(foreign_optimum(X, y, 1e-1), abs=1e-4)
+
+    @pytest.mark.parametrize("solver", SOLVERS)
+    @pytest.mark.parametrize("order", ORDERS)
+    @pytest.mark.parametrize("lam", [1.0, 1e-2, 1e-4])
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_the_gap_is_never_below_the_true_suboptimality(self, solver, order, lam):
+        X, y = small(seed=4)
+        history = solver(lam=lam, order=order, tol=0, max_iter=10, random_state=1).fit(X, y).history_
+        exact = AUCSDCD(lam=lam, tol=1e-11, max_iter=100_000, random_state=0).fit(X, y)
+        suboptimality = history["objective"] - exact.objective_
+        assert np.all(history["dual_gap"] >= suboptimality - 1e-12)
+        # at w = 0: P = 1, and alpha = 0 is feasible with D = 0
+        assert history["objective"][0] == 1.0 and history["dual_gap"][0] <= 1.0
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_the_gap_holds_in_the_middle_of_an_epoch(self):
+        # a first visit to the pair with z = 0 gives a = 1: taken as if all pairs had it, D = 1 > min P
+        X, y, lam = np.array([[0.0], [3.0], [0.0], [1.0]]), np.array([1, 1, 0, 0]), 1.0
+        optimum = foreign_optimum(X, np.where(y, 1, -1), lam)
+        for seed in range(20):
+            history = AUCMSGD(lam=lam, tol=0, max_iter=3, random_state=seed).fit(X, y).history_
+            assert np.all(history["objective"] - history["dual_gap"] <= optimum + 1e-12)
+
+    def test_digits_within_15_epochs(self, digits):
+        model = AUCSDCD(lam=1e-3, tol=4e-7, max_iter=15, random_state=0).fit(*digits)
+        assert model.dual_gap_ / model.objective_ < 1e-5
+        assert model.history_["auc"][-1] == pytest.approx(auc(digits[1], model.decision_function(digits[0])), abs=1e-9)
+
+    @pytest.mark.parametrize("order", ORDERS)
+    def test_one_epoch_is_enough_to_rank(self, digits, order):
+        X, y = digits
+        for solver in SOLVERS:
+            with pytest.warns(ConvergenceWarning, match="Raise max_iter, raise tol, or raise lam"):
+                model = solver(lam=1e-3, order=order, max_iter=1, tol=0, random_state=0).fit(X, y)
+            assert auc(y, model.decision_function(X)) > 0.96
+
+    def test_identical_rows_do_not_hold_the_gap_open(self):
+        # every positive has a twin among the negatives: 2 of 6 pairs have z = 0
+        X, y = [[0.0], [1.0], [0.0], [1.0], [5.0]], [1, 1, 0, 0, 0]
+        model = AUCSDCD(lam=1e-2, tol=1e-10, random_state=0).fit(X, y)
+        assert model.status_ == "converged"
+
+    @pytest.mark.parametrize("solver", SOLVERS)
+    def test_defaults_converge_on_standardised_data(self, solver):
+        X, y = load_breast_cancer(return_X_y=True)
+        model = solver(random_state=0).fit(scale(X), y == 0)
+        assert (model.status_, model.dual_gap_ <= 1e-3) == ("converged", True)
+
+
+class TestEstimators:
+    @pytest.mark.parametrize("solver", SOLVERS)
+    @pytest.mark.parametrize("index_type", [np.int32, np.int64])
+    def test_sparse_and_dense_are_one(self, solver, index_type):
+        X, y = small(20, 50, 6)
+        stored = sparse.csr_array(X)
+        stored.indices, stored.indptr = stored.indices.astype(index_type), stored.indptr.astype(index_type)
+        dense, thin = (solver(lam=1e-2, tol=1e-2, random_state=0).fit(data, y) for data in (X, stored))
+        np.testing.assert_allclose(thin.coef_, dense.coef_, rtol=1e-9)
+        np.testing.assert_array_equal(thin.predict(stored), dense.predict(X))
+
+    def test_unsorted_and_repeated_columns_are_understood_and_left_alone(self):
+        # row 0 is (2, 3) written as 3 at column 1, then 1 + 1 at column 0
+        data, cols, ptr = [3.0, 1.0, 1.0, 1.0, -1.0], [1, 0, 0, 0, 1], [0, 3, 4, 5]
+        X, y = sparse.csr_array((data, cols, ptr), shape=(3, 2)), [1, 0, 0]
+        model = AUCSDCD(lam=0.1, random_state=0).fit(X, y)
+        np.testing.assert_allclose(model.coef_, AUCSDCD(lam=0.1, random_state=0).fit(X.toarray(), y).coef_, rtol=1e-12)
+        assert X.nnz == 5 and X.indices.tolist() == cols
+
+    @pytest.mark.parametrize("solver", SOLVERS)
+    def test_history_tells_the_story(self, solver, digits):
+        history = solver(lam=1e-2, random_state=0).fit(*digits).history_
+        k = 174 * 1623
+        within = history["updates"][history["updates"] < k]
+        assert history["updates"][0] == 0 and len(within) == 11 and k in history["updates"]
+        assert (history["objective"][0], history["auc"][0]) == (1.0, 0.5)
+        assert np.all(np.diff(history["time_s"]) > 0) and np.all(history["dual_gap"] >= 0)
+        assert len({len(column) for column in history.values()}) == 1
+
+    @pytest.mark.parametrize("solver", SOLVERS)
+    def test_equal_seeds_give_equal_bits(self, solver):
+        X, y = small(20, 30)
+        for seed in (7, np.random.RandomState(7), np.random.default_rng(7)):
+            model = solver(lam=0.1, tol=1e-2, random_state=seed)
+            twin = clone(model)  # clones, not shares, a generator
+            np.testing.assert_array_equal(model.fit(X, y).coef_, twin.fit(X, y).coef_)
+        assert np.any(solver(lam=0.1, tol=1e-2, random_state=8).fit(X, y).coef_ != model.coef_)
+
+    @pytest.mark.parametrize("solver", SOLVERS)
+    def test_works_in_a_pipeline_a_search_and_a_pickle(self, solver):
+        X, y = load_breast_cancer(return_X_y=True)
+        steps = [("scale", StandardScaler()), ("sample", RandomUnderSampler(random_state=0)), ("model", solver())]
+        search = GridSearchCV(Pipeline(steps), {"model__lam": [1e-1, 1e-2]}, scoring="roc_auc", cv=3)
+        search.set_params(estimator__model__random_state=0).fit(X, y)
+        assert search.best_score_ > 0.98
+        again = pickle.loads(pickle.dumps(search.best_estimator_))
+        np.testing.assert_array_equal(again.decision_function(X), search.decision_function(X))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+class TestGoingOn:
+    def test_warm_start_in_two_halves_equals_one_run(self):
+        X, y = small(20, 30)
+        options = {"lam": 1e-3, "tol": 0, "random_state": 0}
+        whole = AUCSDCD(max_iter=10, **options).fit(X, y)
+        halves = AUCSDCD(max_iter=5, warm_start=True, **options).fit(X, y).fit(X, y)
+        np.testing.assert_array_equal(halves.coef_, whole.coef_)
+
+    def test_warm_start_after_convergence_needs_no_epoch(self):
+        X, y = small(20, 30)
+        model = AUCSDCD(lam=1e-2, tol=1e-6, max_iter=1000, warm_start=True, random_state=0).fit(X, y)
+        epochs = model.n_iter_
+        assert epochs > 5 and model.fit(X, y).n_iter_ == 0
+        # w = w(alpha) is recomputed for the new lam, so the first gap is that of a feasible pair, not 1
+        model.set_params(lam=1.1e-2).fit(X, y)
+        assert model.n_iter_ < epochs and model.history_["dual_gap"][0] < 0.05
+
+    def test_warm_start_with_other_class_sizes_starts_cold(self):
+        X, y = small(20, 30)
+        options = {"lam": 1e-2, "random_state": 0}
+        model = AUCSDCD(warm_start=True, **options).fit(X[1:], y[1:]).fit(X, y)
+        np.testing.assert_array_equal(model.coef_, AUCSDCD(**options).fit(X, y).coef_)
+
+    def test_dual_variables_are_kept_only_on_request(self):
+        X, y = small(20, 30)
+        assert len(pickle.dumps(AUCSDCD(lam=0.1).fit(X, y))) < 8 * 600
+
+    @pytest.mark.parametrize("order", ORDERS)
+    def test_a_driver_goes_on_from_its_state(self, order):
+        X, y = small(20, 30)
+        run = module.modified_gradient_descent
+        whole = run(X, y, 1e-3, order, 0.0, 6, {"generator": np.random.default_rng(0)})
+        first = run(X, y, 1e-3, order, 0.0, 2, {"generator": np.random.default_rng(0)})
+        second = run(X, y, 1e-3, order, 0.0, 4, first.state)
+        np.testing.assert_array_equal(second.w, whole.w)
+        assert second.dual_gap == whole.dual_gap
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", SOLVERS)
+class TestDegenerate:
+    CASES = {
+        "one positive": ([[1.0, 2.0], [0.0, 1.0], [0.5, 0.0]], [1, 0, 0]),
+        "zero matrix": (np.zeros((5, 2)), [1, 1, 0, 0, 0]),
+        "constant feature": ([[1.0, 7.0], [0.0, 7.0], [0.5, 7.0]], [1, 0, 1]),
+        "duplicate rows": ([[1.0], [1.0], [1.0], [0.0]], [1, 1, 0, 0]),
+        "separable": ([[3.0], [2.0], [-1.0], [-2.0]], [1, 1, 0, 0]),
+        "wide": (np.random.default_rng(0).normal(size=(4, 50)), [1, 0, 0, 1]),
+        "huge": (1e100 * np.array([[1.0], [0.5], [-1.0]]), [1, 0, 0]),
+        "tiny": (1e-200 * np.array([[1.0], [0.5], [-1.0]]), [1, 0, 0]),
+    }
+
+    @pytest.mark.parametrize("case", CASES)
+    @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+    def test_result_is_finite_and_certified(self, solver, storage, case):
+        X, y = self.CASES[case]
+        model = solver(random_state=0).fit(storage(X), y)
+        assert np.all(np.isfinite(model.coef_)) and np.all(np.isfinite(model.intercept_))
+        assert 0 <= model.dual_gap_ <= 1 and 0 <= model.objective_ < np.inf
+
+    def test_overflow_is_refused(self, solver):
+        with pytest.raises(ValueError, match="Rescale the features"):
+            solver().fit([[1e200], [0.0]], [1, 0])
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"lam": 0}, "Expected lam to be a finite number > 0, got 0"),
+            ({"lam": np.nan}, "Expected lam"),
+            ({"lam": "1"}, "Expected lam"),
+            ({"tol": -1.0}, "Expected tol"),
+            ({"max_iter": 0}, "Expected max_iter to be an integer >= 1, got 0"),
+            ({"max_iter": 2.5}, "Expected max_iter"),
+            ({"order": "cyclic"}, "Expected order to be one of 'permutation', 'random', got 'cyclic'"),
+        ],
+    )
+    def test_parameters_are_checked(self, solver, parameters, message):
+        with pytest.raises(ValueError, match=message):
+            solver(**parameters).fit([[1.0], [0.0]], [1, 0])
+
+
+def test_too_many_pairs_are_refused_before_allocation():
+    y = np.repeat([1, 0], [10, 100])
+    with pytest.raises(ValueError, match=r"10 x 100 = 1000 pairs, which need 8000 bytes.*AUCMSGD.*LSSVM"):
+        AUCSDCD(max_alpha_bytes=7999).fit(np.zeros((110, 1)), y)
+    assert AUCSDCD(max_alpha_bytes=8000).fit(np.zeros((110, 1)), y).objective_ == 1.0

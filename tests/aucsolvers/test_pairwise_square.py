@@ -1,0 +1,168 @@
+"""LSSVM against numpy's solution of the normal equations over enumerated pairs."""
+
+import pickle
+
+import numpy as np
+import pytest
+from imblearn.pipeline import Pipeline
+from imblearn.under_sampling import RandomUnderSampler
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler, scale
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from aucsolvers import pairwise_square as module
+from aucsolvers.metrics import auc, pairwise_square_gradient, pairwise_square_objective
+from aucsolvers.pairwise_square import LSSVM
+
+
+def overlapping(n_pos=8, n_neg=21, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, -1], [n_pos, n_neg])
+    return rng.normal(size=(n_pos + n_neg, d)) + 0.5 * (y[:, None] > 0) + 2.0, y
+
+
+def enumerated_optimum(X, y, lam):
+    """Ridge regression of 1 on every pair's difference: (Z'Z/k + lam I) w = Z'1/k."""
+    Z = (X[y > 0][:, None, :] - X[y <= 0][None, :, :]).reshape(-1, X.shape[1])
+    return np.linalg.solve(Z.T @ Z / len(Z) + lam * np.eye(X.shape[1]), Z.mean(axis=0))
+
+
+@parametrize_with_checks([LSSVM(), LSSVM(solver="cg")])
+def test_obeys_scikit_learns_contract(estimator, check):
+    check(estimator)
+
+
+class TestOptimum:
+    @pytest.mark.parametrize("solver", ["cholesky", "cg"])
+    @pytest.mark.parametrize("lam", [1.0, 1e-2, 1e-4])
+    def test_is_that_of_least_squares_over_all_pairs(self, solver, lam):
+        X, y = overlapping()
+        model = LSSVM(lam=lam, solver=solver, tol=1e-20).fit(X, y)
+        expected = enumerated_optimum(X, y, lam)
+        np.testing.assert_allclose(model.coef_.ravel(), expected, rtol=1e-6)
+        assert model.objective_ == pytest.approx(pairwise_square_objective(expected, X, y, lam), rel=1e-12)
+
+    def test_solves_the_equations_of_the_class_moments(self):
+        X, y = overlapping()
+        pos, neg = X[y > 0], X[y < 0]
+        b = neg.mean(axis=0) - pos.mean(axis=0)
+        system = np.cov(pos.T, bias=True) + np.cov(neg.T, bias=True) + np.outer(b, b) + 0.1 * np.eye(5)
+        np.testing.assert_allclose(LSSVM(lam=0.1).fit(X, y).coef_.ravel(), np.linalg.solve(system, -b), rtol=1e-9)
+
+    def test_more_features_than_rows(self):
+        X, y = overlapping(d=60)
+        model = LSSVM(lam=1e-2).fit(X, y)
+        # distinct eigenvalues: at most n - 1 and lam itself, so exact arithmetic needs at most n steps; the
+        # preconditioner makes lam's eigenspace less uniform, hence twice that
+        assert model.status_ == "converged" and model.n_iter_ <= 2 * len(y)
+        exact = enumerated_optimum(X, y, 1e-2)
+        assert 0 <= model.objective_ - pairwise_square_objective(exact, X, y, 1e-2) <= 1e-10
+
+    def test_ranks_digits(self):
+        X, y = load_digits(return_X_y=True)
+        model = LSSVM().fit(X / 16, y == 8)
+        assert model.n_iter_ == 1 and auc(y == 8, model.decision_function(X / 16)) > 0.97
+
+
+class TestCertificate:
+    def test_bounds_the_suboptimality_at_every_iteration(self):
+        X, y = overlapping()
+        history = LSSVM(lam=1e-2, solver="cg", tol=1e-18).fit(X, y).history_
+        optimum = pairwise_square_objective(enumerated_optimum(X, y, 1e-2), X, y, 1e-2)
+        assert np.all(history["dual_gap"] >= history["objective"] - optimum - 1e-15)
+        assert (history["updates"][0], history["objective"][0], history["auc"][0]) == (0, 0.5, 0.5)
+        # conjugate gradients lower the objective at each step
+        assert np.all(np.diff(history["objective"]) <= 1e-15)
+
+    def test_is_the_gradients_norm(self):
+        X, y = overlapping()
+        model = LSSVM(lam=1e-2, solver="cg", tol=1e-6).fit(X, y)
+        gradient = pairwise_square_gradient(model.coef_.ravel(), X, y, 1e-2)
+        assert model.gradient_norm_ == pytest.approx(np.linalg.norm(gradient), rel=1e-6)
+        assert model.dual_gap_ == pytest.approx(gradient @ gradient / (2 * 1e-2), rel=1e-6)
+
+    def test_warns_when_it_is_not_met(self):
+        X, y = overlapping()
+        with pytest.warns(ConvergenceWarning, match="Raise max_iter, raise tol, or raise lam"):
+            model = LSSVM(solver="cg", max_iter=1).fit(X, y)
+        assert (model.status_, model.n_iter_) == ("max_iter", 1)
+
+
+class TestStorage:
+    @pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array])
+    def test_sparse_and_dense_are_one(self, container):
+        X, y = overlapping(40, 60)
+        X = X * (np.random.default_rng(1).random(X.shape) < 0.3)
+        dense, thin = (LSSVM(lam=1e-2, tol=1e-16).fit(data, y) for data in (X, container(X)))
+        np.testing.assert_allclose(thin.coef_, dense.coef_, rtol=1e-6)
+        np.testing.assert_array_equal(thin.predict(X), dense.predict(X))
+
+    def test_sparse_is_never_made_dense(self):
+        # 200,000 columns: a d x d matrix would need 298 GiB, a dense X 1.5 GiB
+        X = sparse.random_array((1000, 200_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
+        assert LSSVM(lam=1e-2).fit(X, np.arange(1000) % 7 == 0).status_ == "converged"
+
+    def test_cholesky_refuses_sparse(self):
+        with pytest.raises(ValueError, match="Expected dense X for solver='cholesky', got a sparse matrix"):
+            LSSVM(solver="cholesky").fit(sparse.csr_array(np.eye(3)), [0, 1, 1])
+
+    def test_works_in_a_pipeline_a_search_and_a_pickle(self):
+        X, y = load_breast_cancer(return_X_y=True)
+        steps = [("scale", StandardScaler()), ("sample", RandomUnderSampler(random_state=0)), ("model", LSSVM())]
+        search = GridSearchCV(Pipeline(steps), {"model__lam": [1e-1, 1e-3]}, scoring="roc_auc", cv=3).fit(X, y)
+        assert search.best_score_ > 0.98
+        again = pickle.loads(pickle.dumps(search.best_estimator_))
+        np.testing.assert_array_equal(again.decision_function(X), search.decision_function(X))
+        assert clone(LSSVM(lam=3.0)).lam == 3.0
+
+
+class TestDegenerate:
+    CASES = {
+        "one positive": ([[1.0, 2.0], [0.0, 1.0], [0.5, 0.0]], [1, 0, 0]),
+        "zero matrix": (np.zeros((5, 2)), [1, 1, 0, 0, 0]),
+        "constant feature": ([[1.0, 7.0], [0.0, 7.0], [0.5, 7.0]], [1, 0, 1]),
+        "equal columns": (np.ones((1, 3)) * [[1.0], [0.0], [0.5]], [1, 0, 1]),
+        "separable": ([[3.0], [2.0], [-1.0], [-2.0]], [1, 1, 0, 0]),
+        "huge": (1e100 * np.array([[1.0], [0.5], [-1.0]]), [1, 0, 0]),
+        "tiny": (1e-200 * np.array([[1.0], [0.5], [-1.0]]), [1, 0, 0]),
+    }
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("case", CASES)
+    @pytest.mark.parametrize("solver", ["cholesky", "cg"])
+    def test_result_is_finite(self, solver, case):
+        X, y = self.CASES[case]
+        model = LSSVM(solver=solver).fit(X, y)
+        assert np.all(np.isfinite(model.coef_)) and np.isfinite(model.dual_gap_)
+        assert 0 <= model.objective_ <= 0.5
+
+    def test_far_from_the_origin(self):
+        X, y = load_breast_cancer(return_X_y=True)
+        near, far = (LSSVM().fit(scale(X) + shift, y).coef_ for shift in (0.0, 1e6))
+        np.testing.assert_allclose(far, near, rtol=1e-6)
+
+    def test_cholesky_gives_way_where_rounding_hides_lam(self, caplog):
+        # two equal columns of size 1e6: the Hessian is singular but for lam, and 1e12 + 1e-9 rounds to 1e12
+        X, y = np.outer([1.0, 0.0, 0.5, 0.2], [1e6, 1e6]), np.array([1, -1, 1, -1])
+        with caplog.at_level("INFO", logger=module.__name__):
+            model = LSSVM(lam=1e-9).fit(X, y)
+        assert "instead of cholesky" in caplog.text and model.status_ == "converged"
+        assert model.coef_[0, 0] == pytest.approx(model.coef_[0, 1])
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"lam": -1.0}, "Expected lam"),
+            ({"lam": np.inf}, "Expected lam"),
+            ({"solver": "svd"}, "Expected solver to be one of 'auto', 'cholesky', 'cg', got 'svd'"),
+            ({"tol": np.nan}, "Expected tol"),
+            ({"max_iter": 0}, "Expected max_iter"),
+        ],
+    )
+    def test_parameters_are_checked(self, parameters, message):
+        with pytest.raises(ValueError, match=message):
+            LSSVM(**parameters).fit([[1.0], [0.0]], [1, 0])

@@ -1,0 +1,331 @@
+"""LinearSVM against LIBLINEAR, against a slow twin that shares no code with it, and against its own certificate."""
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from imblearn.pipeline import make_pipeline
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_svmlight_file
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from aucsolvers._params import as_generator
+from aucsolvers.svm import LinearSVM, solve_linear_svm
+
+LOSSES = ["hinge", "squared_hinge"]
+DATA = Path(os.environ.get("AUCFLOW_MIRROR", Path(__file__).parents[3] / "shared" / "data"))
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    """569 rows, 30 standardised features, malignant = 1 in 37 % of the rows."""
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X), 1 - y
+
+
+def objective(w, b, X, y, loss, C=1.0):
+    """P of the module's docstring, written a second time; y is 0/1 and a C per row is allowed."""
+    slack = np.maximum(0, 1 - (2 * y - 1) * (X @ w + b))
+    return 0.5 * (w @ w + b * b) + np.sum(C * (slack if loss == "hinge" else slack**2))
+
+
+# A tight tol, because one of the checks asks for 7 digits of w from two problems with the same optimum; as P is
+# 1-strongly convex, 7 digits of w are 14 digits of P at least. Some checks fit features of mean 100, unscaled, where
+# dual coordinate descent does not get that far (LIBLINEAR uses up 10^6 passes as well): it warns, as it should.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([LinearSVM(tol=1e-14), LinearSVM(loss="squared_hinge", tol=1e-16)])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+class TestOptimum:
+    def test_two_points_by_hand(self):
+        """x = +-1, b = 0, squared hinge: P = w^2/2 + 2C(1 - w)^2 is least at w = 4C/(1 + 4C) = 2/3 for C = 1/2."""
+        svm = LinearSVM(C=0.5, loss="squared_hinge", fit_intercept=False, tol=1e-20).fit([[-1.0], [1.0]], ["no", "yes"])
+        assert_allclose(svm.coef_, [[2 / 3]], rtol=1e-9)
+        assert_allclose(svm.objective_, 2 / 9 + 1 / 9, rtol=1e-12)
+        assert svm.intercept_ == [0.0]
+        assert_array_equal(svm.predict([[3.0], [-3.0]]), ["yes", "no"])
+
+    def test_intercept_is_regularised(self):
+        """x = 0 and 2 with w~ = (w, b), hinge: margins 2w + b >= 1 and b <= -1 give (1, -1): 1/2 (1 + 1) = 1."""
+        svm = LinearSVM(C=10.0, tol=1e-12).fit([[0.0], [2.0]], [0, 1])
+        assert_allclose([svm.coef_[0, 0], svm.intercept_[0], svm.objective_], [1, -1, 1], atol=1e-5)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    @pytest.mark.parametrize("C", [0.01, 1.0])
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+    def test_same_objective_as_liblinear(self, cancer, loss, fit_intercept, C, form):
+        X, y = cancer
+        ours = LinearSVM(C, loss=loss, fit_intercept=fit_intercept, tol=1e-9, random_state=0).fit(form(X), y)
+        theirs = LinearSVC(
+            C=C, loss=loss, dual=True, fit_intercept=fit_intercept, tol=1e-8, max_iter=10**6, random_state=0
+        ).fit(X, y)
+        b = theirs.intercept_[0] if fit_intercept else 0.0
+        assert_allclose(ours.objective_, objective(theirs.coef_[0], b, X, y, loss, C), rtol=1e-6)
+        assert_allclose(ours.objective_, objective(ours.coef_[0], ours.intercept_[0], X, y, loss, C), rtol=1e-12)
+        assert ours.status_ == "converged"
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_same_objective_as_liblinear_on_sparse_real_data(self, loss):
+        if not (DATA / "libsvm" / "w8a").exists():
+            pytest.skip("libsvm/w8a not found: set AUCFLOW_MIRROR to a folder with libsvm/w8a")
+        X, y = load_svmlight_file(DATA / "libsvm" / "w8a")  # 300 sparse features, 3 % positive, 64-bit indices
+        X, y = X[:10_000], (y[:10_000] > 0).astype(int)
+        ours = LinearSVM(loss=loss, tol=1e-7, max_iter=10**6, random_state=0).fit(X, y)
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        theirs = LinearSVC(loss=loss, dual=True, tol=1e-6, max_iter=10**6, random_state=0).fit(X, y)
+        assert_allclose(ours.objective_, objective(theirs.coef_[0], theirs.intercept_[0], X, y, loss), rtol=1e-6)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_dense_and_sparse_make_the_same_visits(self, cancer, loss):
+        X, y = cancer
+        dense, csr = (LinearSVM(loss=loss, random_state=3).fit(form(X), y) for form in (np.asarray, sparse.csr_array))
+        assert_allclose(dense.coef_, csr.coef_, rtol=1e-9)
+        assert_array_equal(dense.history_["updates"], csr.history_["updates"])
+
+    def test_mostly_zero_dense_rows_and_split_sparse_entries_are_the_same_problem(self):
+        """Dense rows with few non-zeros go through CSR, and CSR entries stored in two parts are added up first."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(80, 20)) * (rng.random((80, 20)) < 0.1)
+        y = (X.sum(axis=1) + 0.1 * rng.normal(size=80) > 0).astype(int)
+        whole = sparse.csr_array(X)
+        split = sparse.csr_array(
+            (np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), whole.indptr * 2), shape=X.shape
+        )
+        fits = [LinearSVM(tol=1e-12, random_state=0).fit(form, y) for form in (X, whole, split)]
+        assert_allclose(fits[0].coef_, fits[1].coef_, rtol=1e-12)
+        assert_allclose(fits[0].coef_, fits[2].coef_, rtol=1e-9)
+        assert split.nnz == 2 * whole.nnz  # the caller's matrix is left as it was
+
+
+class TestWeights:
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_weights_are_repetitions(self, cancer, loss):
+        X, y = cancer
+        times = np.random.default_rng(0).integers(0, 4, size=len(y))
+        weighted = LinearSVM(loss=loss, tol=1e-12).fit(X, y, sample_weight=times)
+        repeated = LinearSVM(loss=loss, tol=1e-12).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+        assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-10)
+        assert_allclose(weighted.coef_, repeated.coef_, atol=2e-5)
+
+    @pytest.mark.parametrize("class_weight", ["balanced", {0: 1.0, 1: 7.0}])
+    def test_class_weight_agrees_with_liblinear(self, cancer, class_weight):
+        X, y = cancer
+        ours = LinearSVM(class_weight=class_weight, tol=1e-9).fit(X, y)
+        theirs = LinearSVC(loss="hinge", class_weight=class_weight, tol=1e-8, max_iter=10**6).fit(X, y)
+        per_class = {"balanced": len(y) / (2 * np.bincount(y))}.get(str(class_weight), [1.0, 7.0])
+        cost = np.asarray(per_class)[y]
+        assert_allclose(
+            ours.objective_, objective(theirs.coef_[0], theirs.intercept_[0], X, y, "hinge", cost), rtol=1e-6
+        )
+
+    @pytest.mark.parametrize(
+        ("weight", "says"),
+        [([1, 1, 1], "inconsistent"), ([1, 1, 1, -1], "negative"), ([0, 0, 1, 1], "none in one class"), (2.0, "shape")],
+    )
+    def test_bad_weights(self, weight, says):
+        with pytest.raises(ValueError, match=says):
+            LinearSVM().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], sample_weight=weight)
+
+
+class TestCertificate:
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_gap_bounds_the_suboptimality_all_the_way(self, cancer, loss):
+        X, y = cancer
+        best = LinearSVM(loss=loss, tol=1e-13).fit(X, y).objective_
+        history = LinearSVM(loss=loss, tol=1e-9, random_state=1).fit(X, y).history_
+        assert np.all(history["objective"] - best <= history["dual_gap"] * (1 + 1e-9) + 1e-10)
+        # At w = 0 and alpha = 0: P = C n, D = 0, every score is tied.
+        assert [history[name][0] for name in ("updates", "objective", "dual_gap", "auc")] == [0, len(y), len(y), 0.5]
+        assert len({len(column) for column in history.values()}) == 1
+        assert np.all(np.diff(history["updates"]) > 0)
+        assert history["auc"][-1] > 0.99
+
+    @pytest.mark.parametrize("C", [1e-6, 1e-2, 1.0])
+    def test_tol_is_relative_to_the_objective_at_zero(self, cancer, C):
+        """C = 1e-6 makes P(0) = 6e-4: measured against max(1, P(0)) even w = 0 would pass a tol of 1e-3."""
+        X, y = cancer
+        svm = LinearSVM(C, tol=1e-3, random_state=0).fit(X, y)
+        assert svm.status_ == "converged"
+        assert 0 <= svm.dual_gap_ <= 1e-3 * C * len(y)
+        assert np.linalg.norm(svm.coef_) > 0
+
+    def test_the_gap_has_no_floor_from_rounding(self, cancer):
+        """The gap gets to 1e-25 of P(0), far below what subtracting D from P could show."""
+        X, y = cancer
+        svm = LinearSVM(0.1, loss="squared_hinge", tol=1e-25).fit(X, y)
+        assert svm.status_ == "converged"
+
+    def test_w_does_not_drift_from_the_dual_point(self, cancer):
+        """w is updated at each visit and never recomputed: the certificate takes w = w(alpha) for granted."""
+        X, y = cancer
+        signs = 2.0 * y - 1
+        result = solve(X, signs, tol=0.0, max_iter=1000)
+        signed = signs * result.state["alpha"]
+        assert result.history["updates"][-1] > 10**4
+        assert_allclose(np.append(X.T @ signed, signed.sum()), np.append(result.w, result.bias), atol=1e-12)
+
+    def test_running_out_of_passes_warns_and_says_what_to_do(self, cancer):
+        with pytest.warns(ConvergenceWarning, match="'max_iter' after 3 iterations.*Raise max_iter or tol"):
+            svm = LinearSVM(tol=1e-9, max_iter=3).fit(*cancer)
+        assert (svm.status_, svm.n_iter_) == ("max_iter", 3)
+        assert svm.dual_gap_ == svm.history_["dual_gap"][-1] > 1e-9 * len(cancer[1])
+
+
+def solve(X, signs, *, C=1.0, squared=False, fit_intercept=True, tol=1e-6, max_iter=500, seed=0, alpha=None):
+    return solve_linear_svm(
+        X,
+        signs,
+        np.full(len(signs), C),
+        squared=squared,
+        fit_intercept=fit_intercept,
+        tol=tol,
+        max_iter=max_iter,
+        rng=np.random.default_rng(seed),
+        alpha=alpha,
+    )
+
+
+def twin(X, y, C, squared, passes, seed):
+    """Algorithm 3 of Hsieh et al. on rows (x, 1), as plain Python; replays the solver's random numbers.
+
+    Every call of the generator yields n numbers, which shuffle the active rows for as many passes as they last for. As
+    tol = 0 is never met, the range becomes a tenth each time that all rows are within it.
+    """
+    n = len(y)
+    Z = np.column_stack([X, np.ones(n)])
+    upper, diagonal = (np.inf, 0.5 / C) if squared else (C, 0.0)
+    alpha, w, order, active = np.zeros(n), np.zeros(Z.shape[1]), list(range(n)), n
+    high, low, pg_range = np.inf, -np.inf, 0.1
+    rng, draws = np.random.default_rng(seed), []
+    for _ in range(passes):
+        if len(draws) < active:
+            draws = list(rng.integers(2**32, size=n, dtype=np.uint32))
+        for s in range(active):
+            t = s + int(draws[s]) * (active - s) // 2**32
+            order[s], order[t] = order[t], order[s]
+        draws, queue, left, shrunk, gradients = draws[active:], order[:active], [], [], []
+        while queue:
+            i = queue.pop(0)
+            g = y[i] * (w @ Z[i]) - 1 + diagonal * alpha[i]
+            if (alpha[i] == 0 and g > high) or (alpha[i] == upper and g < low):
+                shrunk.insert(0, i)
+                if queue:
+                    queue.insert(0, queue.pop())  # the solver swaps the last active row into the gap
+                continue
+            left.append(i)
+            projected = min(g, 0) if alpha[i] == 0 else max(g, 0) if alpha[i] == upper else g
+            gradients.append(projected)
+            if projected != 0:
+                old = alpha[i]
+                alpha[i] = np.clip(old - g / (Z[i] @ Z[i] + diagonal), 0, upper)
+                w = w + (alpha[i] - old) * y[i] * Z[i]
+        order[:active], active = left + shrunk, len(left)
+        top, bottom = max(gradients, default=-np.inf), min(gradients, default=np.inf)
+        if top - bottom > pg_range:
+            high, low = (top if top > 0 else np.inf), (bottom if bottom < 0 else -np.inf)
+            continue
+        draws = []
+        if active == n:
+            pg_range *= 0.1
+        else:
+            active, high, low = n, np.inf, -np.inf
+    return alpha, w
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("passes", [1, 4, 60])
+def test_kernel_agrees_with_the_twin(cancer, form, squared, passes):
+    X, y = cancer[0][::3, :6].copy(), 2.0 * cancer[1][::3] - 1
+    result = solve(form(X), y, squared=squared, tol=0.0, max_iter=passes, seed=5)
+    alpha, w = twin(X, y, 1.0, squared, passes, seed=5)
+    assert_allclose(result.state["alpha"], alpha, atol=1e-12)
+    assert_allclose(np.append(result.w, result.bias), w, atol=1e-12)
+
+
+def test_shrinking_makes_passes_short(cancer):
+    """Otherwise 569 rows would be visited in every pass."""
+    X, y = cancer
+    result = solve(X, 2.0 * y - 1, tol=1e-8, max_iter=10**5)
+    assert result.status == "converged"
+    assert result.history["updates"][-1] < 0.5 * result.n_iter * len(y)
+
+
+class TestState:
+    def test_the_seed_decides_every_bit(self, cancer):
+        first, second, other = (LinearSVM(random_state=seed).fit(*cancer) for seed in (7, 7, 8))
+        assert_array_equal(first.coef_, second.coef_)
+        assert not np.array_equal(first.coef_, other.coef_)
+
+    @pytest.mark.parametrize("seed", [3, np.random.RandomState(3), np.random.default_rng(3), None])
+    def test_every_kind_of_seed(self, seed):
+        assert isinstance(as_generator(seed), np.random.Generator)
+
+    def test_warm_start_goes_on_from_the_dual_point(self, cancer):
+        svm = LinearSVM(tol=1e-8, warm_start=True, random_state=0).fit(*cancer)
+        best = svm.objective_
+        assert svm.fit(*cancer).n_iter_ == 0  # nothing left to do
+        svm.set_params(C=0.5).fit(*cancer)  # alpha is clipped to the new, tighter bounds
+        assert_allclose(svm.objective_, LinearSVM(0.5, tol=1e-8).fit(*cancer).objective_, rtol=1e-6)
+        svm.set_params(C=1.0).fit(cancer[0][:300], cancer[1][:300])  # another number of rows: a cold start
+        assert svm.objective_ < best and svm.status_ == "converged"
+
+    def test_state_of_an_interrupted_run_suffices(self, cancer):
+        X, y = cancer[0], 2.0 * cancer[1] - 1
+        half = solve(X, y, tol=1e-10, max_iter=20)
+        done = solve(X, y, tol=1e-10, max_iter=10**5, seed=1, alpha=half.state["alpha"])
+        assert done.history["dual_gap"][0] == pytest.approx(half.dual_gap, rel=1e-9)
+        assert_allclose(done.objective, solve(X, y, tol=1e-10, max_iter=10**5).objective, rtol=1e-9)
+
+    def test_clone_pickle_pipeline_and_search(self, cancer):
+        X, y = cancer
+        pipe = make_pipeline(StandardScaler(), LinearSVM(random_state=0))
+        search = GridSearchCV(pipe, {"linearsvm__C": [0.01, 1.0]}, scoring="roc_auc", cv=3).fit(X, y)
+        assert search.best_score_ > 0.98
+        fitted = search.best_estimator_
+        assert_array_equal(pickle.loads(pickle.dumps(fitted)).decision_function(X), fitted.decision_function(X))
+        assert not hasattr(clone(fitted)[-1], "coef_")
+        assert not hasattr(fitted[-1], "_alpha")  # 8 bytes a row that a stored model does without
+
+
+class TestDegenerateData:
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_all_zero_rows_reach_their_optimum(self, loss):
+        """Without an intercept w = 0 and P = C n: every alpha_i goes to U_i = 1, or to 1 / (2 D_ii) = 2 C."""
+        svm = LinearSVM(loss=loss, fit_intercept=False, tol=1e-12).fit(np.zeros((6, 2)), [0, 0, 0, 1, 1, 1])
+        assert_array_equal(svm.coef_, [[0.0, 0.0]])
+        assert (svm.objective_, svm.dual_gap_, svm.status_) == (6.0, 0.0, "converged")
+
+    @pytest.mark.parametrize("scale", [1e-8, 1e2])
+    def test_contradicting_duplicates_and_odd_scales(self, scale):
+        X = scale * np.array([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 5)
+        svm = LinearSVM(C=0.1, tol=1e-6).fit(X, [0, 1, 1, 1, 1, 0, 0, 0, 0, 1])
+        assert np.isfinite(svm.coef_).all() and svm.status_ == "converged"
+
+    def test_one_positive_row_and_more_features_than_rows(self):
+        X = np.random.default_rng(0).normal(size=(8, 50))
+        svm = LinearSVM(C=100.0, tol=1e-6).fit(X, [1] + [0] * 7)
+        assert svm.score(X, [1] + [0] * 7) == 1.0
+
+    def test_overflowing_rows_are_refused(self):
+        with pytest.raises(ValueError, match="scale the features"):
+            LinearSVM().fit([[1e200], [-1e200]], [0, 1])
+
+    @pytest.mark.parametrize(
+        "bad", [{"C": 0}, {"C": np.inf}, {"C": "1"}, {"loss": "log"}, {"tol": -1}, {"tol": np.nan}, {"max_iter": 0}]
+    )
+    def test_bad_parameters(self, bad):
+        (name,) = bad
+        with pytest.raises(ValueError, match=f"Expected .*{name}.*got"):
+            LinearSVM(**bad).fit([[0.0], [1.0]], [0, 1])

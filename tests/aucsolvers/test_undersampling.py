@@ -1,0 +1,314 @@
+"""GeometricUnderSampler against an obvious twin, against its keep rates, and inside imbalanced-learn's machinery."""
+
+import math
+import os
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from imblearn.pipeline import Pipeline
+from imblearn.utils.estimator_checks import parametrize_with_checks
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse, stats
+from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import load_svmlight_file
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+from aucsolvers.svm import LinearSVM
+from aucsolvers.undersampling import GeometricUnderSampler, bins_of_distance, hyperplane_distances
+
+DATA = Path(os.environ.get("AUCFLOW_MIRROR", Path(__file__).parents[3] / "shared" / "data"))
+untimed = settings(deadline=None)  # a busy machine is no failure
+
+
+class KnownPlane(BaseEstimator):
+    """A hyperplane that is given, not learnt: f(x) = 2 x_0, so that the distance of a row is |x_0|."""
+
+    def fit(self, X, y):
+        self.coef_ = np.array([[2.0] + [0.0] * (X.shape[1] - 1)])
+        return self
+
+    def decision_function(self, X):
+        return np.asarray(X @ self.coef_.ravel())
+
+
+def at_distances(majority, n_min):
+    """Return one-feature rows: the majority (0) at the given distances of KnownPlane, then n_min minority rows (1)."""
+    X = np.append(-np.asarray(majority, dtype=float), np.ones(n_min)).reshape(-1, 1)
+    return X, np.repeat([0, 1], [len(majority), n_min])
+
+
+def resample(scheme, majority, n_min, seed=0, **parameters):
+    sampler = GeometricUnderSampler(scheme, estimator=KnownPlane(), random_state=seed, **parameters)
+    sampler.fit_resample(*at_distances(majority, n_min))
+    return sampler
+
+
+@parametrize_with_checks([GeometricUnderSampler(scheme, random_state=0) for scheme in ("auto", "u1", "u2", "wu")])
+def test_imbalanced_learn_contract(estimator, check):
+    check(estimator)
+
+
+class TestBins:
+    def test_edges_by_hand(self):
+        """[2, 12] in 5 bins of width 2: an inner edge belongs to the nearer bin, and gamma_min to the first."""
+        distances = np.array([2.0, 3.9, 4.0, 4.1, 6.0, 11.9, 12.0])
+        assert_array_equal(bins_of_distance(distances, 5), [1, 1, 1, 2, 2, 5, 5])
+
+    @untimed
+    @given(
+        st.lists(st.floats(0, 1e12, allow_subnormal=False), min_size=1, max_size=30),
+        st.integers(1, 40),
+    )
+    @example([0.1, 0.2, 0.3, 0.4], 3)  # 0.2 and 0.3 are edges up to rounding
+    @example([1.0, 1.0 + 2**-52], 40)  # two neighbouring floats
+    def test_agrees_with_exact_arithmetic(self, distances, n_bins):
+        """The twin computes with fractions. Rounding may move a row that lies on an edge, to the bin beside it only."""
+        got = bins_of_distance(np.array(distances), n_bins)
+        low, high = Fraction(min(distances)), Fraction(max(distances))
+        for distance, bin_ in zip(distances, got, strict=True):
+            if low == high:
+                assert bin_ == 1
+                continue
+            position = n_bins * (Fraction(distance) - low) / (high - low)
+            exact = min(max(math.ceil(position), 1), n_bins)
+            on_edge = abs(position - round(position)) < n_bins * 1e-15
+            assert bin_ == exact or (on_edge and abs(bin_ - exact) == 1)
+            assert 1 <= bin_ <= n_bins
+        assert got[np.argmin(distances)] == 1
+        assert got[np.argmax(distances)] == n_bins or low == high
+
+    @untimed
+    @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30), st.integers(1, 20))
+    def test_nearer_is_never_in_a_farther_bin(self, distances, n_bins):
+        assert np.all(np.diff(bins_of_distance(np.sort(distances), n_bins)) >= 0)
+
+
+class TestSchemes:
+    def test_u1_rates_by_hand(self):
+        sampler = resample("u1", [1, 2, 3, 4, 5], n_min=2, n_bins=4)
+        assert_allclose(sampler.distances_, [1, 2, 3, 4, 5])
+        assert_allclose(sampler.rates_, [1, 1, 0.75, 0.5, 0.25])
+
+    def test_u2_takes_the_nearest_and_bins_those_alone(self):
+        """One minority row: the 10 nearest of 20 stay, at distances 1 ... 10, whose far end has rate 1/9, not 1/2."""
+        majority = np.random.default_rng(0).permutation(np.arange(1, 21))
+        sampler = resample("u2", majority, n_min=1, n_bins=9)
+        rate_of = dict(zip(majority, sampler.rates_, strict=True))
+        assert_allclose([rate_of[g] for g in range(2, 11)], np.arange(9, 0, -1) / 9)
+        assert rate_of[1] == 1
+        assert all(rate_of[g] == 0 for g in range(11, 21))
+        kept = majority[sampler.sample_indices_[:-1]]
+        assert kept.max() <= 10
+
+    def test_u2_breaks_ties_at_the_cut_by_input_order(self):
+        sampler = resample("u2", [1.0] + [2.0] * 19, n_min=1, n_bins=1)
+        assert_array_equal(np.flatnonzero(sampler.rates_), np.arange(10))
+
+    def test_u2_with_too_few_rows_for_a_cut_is_u1(self):
+        majority = np.random.default_rng(1).exponential(size=60)
+        u1, u2 = (resample(scheme, majority, n_min=6, seed=4) for scheme in ("u1", "u2"))
+        assert_array_equal(u1.sample_indices_, u2.sample_indices_)
+
+    def test_wu_fills_quotas_and_rounds_them_up(self):
+        """Bins (0, 1], (1, 2], (2, 3] hold 5, 7 and 4 rows: ceil(5), ceil(2/3 7) = 5 and ceil(4/3) = 2 are kept."""
+        majority = np.array([0.0] + [0.5] * 4 + [1.5] * 7 + [3.0] * 4)
+        kept_sets = set()
+        for seed in range(20):
+            kept = resample("wu", majority, n_min=3, seed=seed, n_bins=3).sample_indices_[:-3]
+            assert [np.sum(kept < 5), np.sum((kept >= 5) & (kept < 12)), np.sum(kept >= 12)] == [5, 5, 2]
+            kept_sets.add(tuple(kept))
+        assert len(kept_sets) > 10  # the numbers are fixed, the rows are drawn
+
+    @pytest.mark.parametrize(("n_majority", "scheme"), [(39, "u1"), (40, "u2"), (41, "u2")])
+    def test_auto_changes_at_a_ratio_of_ten(self, n_majority, scheme):
+        sampler = resample("auto", np.arange(n_majority), n_min=4)
+        assert (sampler.scheme_, sampler.imbalance_ratio_) == (scheme, n_majority / 4)
+
+    @pytest.mark.parametrize("scheme", ["u1", "u2", "wu"])
+    def test_one_bin_keeps_all_candidates(self, scheme):
+        sampler = resample(scheme, np.arange(50), n_min=3, n_bins=1)
+        assert len(sampler.sample_indices_) == 3 + (30 if scheme == "u2" else 50)
+
+    @pytest.mark.parametrize("scheme", ["u1", "u2", "wu"])
+    def test_equal_distances_keep_all(self, scheme):
+        assert len(resample(scheme, [3.0] * 20, n_min=2).sample_indices_) == 22
+
+
+class TestDraw:
+    @untimed
+    @given(st.integers(0, 2**32), st.sampled_from(["u1", "u2"]))
+    def test_one_uniform_per_majority_row_in_input_order(self, seed, scheme):
+        """Replays the draw: the second stream spawned from the seed, after the estimator's."""
+        rng = np.random.default_rng(0)
+        X, y = at_distances(rng.exponential(size=90), 6)
+        shuffled = rng.permutation(len(y))
+        X, y = X[shuffled], y[shuffled]
+        sampler = GeometricUnderSampler(scheme, estimator=KnownPlane(), random_state=seed)
+        X_kept, y_kept = sampler.fit_resample(X, y)
+        uniforms = np.random.default_rng(seed).spawn(2)[1].random(90)
+        expected, position = [], 0
+        for row in range(len(y)):
+            if y[row] == 1:
+                expected.append(row)
+                continue
+            if uniforms[position] < sampler.rates_[position]:
+                expected.append(row)
+            position += 1
+        assert_array_equal(sampler.sample_indices_, expected)
+        assert_array_equal(X_kept, X[expected])
+        assert_array_equal(y_kept, y[expected])
+
+    def test_rows_are_kept_at_their_rates(self):
+        """2,000 rows in each of 10 bins: each count within the central 99.99 % of its binomial; the first bin whole."""
+        majority = np.concatenate([[0.0], np.repeat(np.arange(10) + 0.5, 2000), [10.0]])
+        kept = resample("u1", majority, n_min=5000, seed=11).sample_indices_
+        kept = kept[(kept > 0) & (kept <= 20_000)] - 1
+        counts = np.bincount(kept // 2000, minlength=10)
+        low, high = stats.binom.interval(0.9999, 2000, 1 - np.arange(10) / 10)
+        assert counts[0] == 2000
+        assert np.all((low <= counts) & (counts <= high))
+
+    def test_the_draw_and_the_estimator_have_streams_of_their_own(self):
+        """An estimator that draws differently must not move the sampler's draw, and both follow from the one seed."""
+        X, y = at_distances(np.arange(40), 8)
+        first = GeometricUnderSampler(random_state=5).fit(X, y)
+        assert not hasattr(first, "sample_indices_")
+        first.fit_resample(X, y)
+        again = clone(first)
+        again.fit_resample(X, y)
+        assert first.estimator_.random_state == again.estimator_.random_state != 5
+        assert_array_equal(first.sample_indices_, again.sample_indices_)
+        known = GeometricUnderSampler(estimator=LinearSVM(random_state=1), random_state=5)
+        known.fit_resample(X, y)
+        assert known.estimator_.random_state == 1
+
+
+class TestHyperplane:
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    def test_linear_models_agree_with_the_definition(self, form):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(60, 3))
+        y = (X[:, 0] + 0.3 * rng.normal(size=60) > 0).astype(int)
+        for model in (LinearSVM(), LinearSVC(), SVC(kernel="linear")):
+            model.fit(form(X), y)
+            w = np.ravel(model.coef_.toarray() if sparse.issparse(model.coef_) else model.coef_)
+            assert_allclose(
+                hyperplane_distances(model, form(X)), np.abs(X @ w + model.intercept_) / np.sqrt(w @ w), rtol=1e-9
+            )
+
+    def test_kernel_distance_agrees_with_the_gram_matrix(self):
+        """||w||^2 = a'G a with G written out for exp(-gamma ||x - x'||^2)."""
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(80, 2)), rng.integers(0, 2, 80)
+        model = SVC(gamma=0.7).fit(X, y)
+        Z, a = model.support_vectors_, model.dual_coef_.ravel()
+        G = np.exp(-0.7 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2))
+        assert_allclose(
+            hyperplane_distances(model, X), np.abs(model.decision_function(X)) / np.sqrt(a @ G @ a), rtol=1e-9
+        )
+
+    def test_a_fitted_model_is_used_as_it_is(self):
+        X, y = at_distances(np.arange(30), 6)
+        fitted = SVC(gamma=0.1).fit(X[::2], y[::2])
+        sampler = GeometricUnderSampler(estimator=FrozenEstimator(fitted), random_state=0)
+        sampler.fit_resample(X, y)
+        assert_array_equal(sampler.distances_, hyperplane_distances(fitted, X[y == 0]))
+
+    def test_no_hyperplane_is_an_error(self):
+        with pytest.raises(ValueError, match=r"w != 0.*got w = 0 from LinearSVM.*constant"):
+            GeometricUnderSampler().fit_resample(np.zeros((12, 2)), [0] * 8 + [1] * 4)
+
+    def test_a_kernel_machine_that_says_the_same_everywhere_has_no_hyperplane(self):
+        """On equal rows a'G a is 0 in exact arithmetic and 1e-16 or so in ours: that is no length to divide by."""
+        X, y = np.full((30, 2), 0.3), np.repeat([0, 1], [20, 10])
+        with pytest.raises(ValueError, match="got w = 0 from SVC"):
+            GeometricUnderSampler(estimator=SVC(gamma=1.0)).fit_resample(X, y)
+
+    def test_an_estimator_without_weights_is_an_error(self):
+        class Scorer(KnownPlane):
+            def fit(self, X, y):
+                return self
+
+            def decision_function(self, X):
+                return np.ones(len(X))
+
+        with pytest.raises(TypeError, match=r"Expected a linear model.*got Scorer"):
+            GeometricUnderSampler(estimator=Scorer()).fit_resample(*at_distances([1, 2, 3], 2))
+
+
+class TestInput:
+    @pytest.mark.parametrize("labels", [(0, 1), (1, 0), ("no", "yes"), (-1, 1)])
+    def test_the_minority_is_found_by_counting(self, labels):
+        X, codes = at_distances(np.arange(30), 4)
+        y = np.array(labels)[codes]
+        _, y_kept = GeometricUnderSampler("u1", estimator=KnownPlane(), random_state=0).fit_resample(X, y)
+        assert np.sum(y_kept == labels[1]) == 4
+        assert 1 <= np.sum(y_kept == labels[0]) < 30
+
+    def test_a_dataframe_stays_a_dataframe(self):
+        X, y = at_distances(np.arange(30), 4)
+        frame = pd.DataFrame({"amount": X.ravel(), "age": np.arange(34)})
+        sampler = GeometricUnderSampler(estimator=KnownPlane(), random_state=0)
+        X_kept, y_kept = sampler.fit_resample(frame, pd.Series(y, name="fraud"))
+        expected = frame.iloc[sampler.sample_indices_].reset_index(drop=True)
+        pd.testing.assert_frame_equal(X_kept, expected)
+        assert y_kept.name == "fraud"
+
+    @pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csr_array])
+    def test_csr_stays_csr(self, form):
+        X, y = at_distances(np.arange(30), 4)
+        kept, _ = GeometricUnderSampler(random_state=0).fit_resample(form(X), y)
+        dense, _ = GeometricUnderSampler(random_state=0).fit_resample(X, y)
+        assert type(kept) is form
+        assert_array_equal(kept.toarray(), dense)
+
+    def test_every_majority_class_keeps_its_own_nearest_rows(self):
+        """Class 2 lies beyond all of class 0: bins over both together would thin it out, and u2 would lose it whole."""
+        X = np.concatenate([np.arange(1, 31), np.arange(1000, 1030), [-1, -1]]).reshape(-1, 1).astype(float)
+        y = np.repeat([0, 2, 1], [30, 30, 2])
+        sampler = GeometricUnderSampler("u2", estimator=KnownPlane(), random_state=0)
+        sampler.fit_resample(X, y)
+        assert_array_equal(np.flatnonzero(sampler.rates_), np.r_[np.arange(20), np.arange(30, 50)])
+        assert np.isin([0, 30], sampler.sample_indices_).all()
+        only_2 = sampler.set_params(sampling_strategy=[2])
+        _, y_kept = only_2.fit_resample(X, y)
+        assert np.sum(y_kept == 0) == 30
+
+    @pytest.mark.parametrize(
+        "bad", [{"scheme": "U1"}, {"scheme": None}, {"n_bins": 0}, {"n_bins": 2.5}, {"n_bins": "10"}]
+    )
+    def test_bad_parameters(self, bad):
+        (name,) = bad
+        with pytest.raises(ValueError, match=f"Expected .*{name}.*got"):
+            GeometricUnderSampler(**bad).fit_resample(*at_distances([1, 2, 3], 2))
+
+    def test_one_class_is_an_error(self):
+        with pytest.raises(ValueError, match="class"):
+            GeometricUnderSampler().fit_resample([[0.0], [1.0]], [0, 0])
+
+
+def test_in_a_pipeline_and_a_search_on_real_data():
+    """ijcnn1 has 9.7 % positives: cross-validation resamples training folds only and scores untouched ones."""
+    if not (DATA / "libsvm" / "ijcnn1").exists():
+        pytest.skip("libsvm/ijcnn1 not found: set AUCFLOW_MIRROR to a folder with libsvm/ijcnn1")
+    X, y = load_svmlight_file(DATA / "libsvm" / "ijcnn1")
+    X, y = X[:3000].toarray(), (y[:3000] > 0).astype(int)
+    pipe = Pipeline(
+        [("scale", StandardScaler()), ("sampler", GeometricUnderSampler(random_state=0)), ("svm", LinearSVM())]
+    )
+    grid = {"sampler__n_bins": [2, 10], "sampler__scheme": ["auto", "wu"]}
+    search = GridSearchCV(pipe, grid, scoring="roc_auc", cv=3).fit(X, y)
+    assert search.best_score_ > 0.85
+    sampler = search.best_estimator_["sampler"]
+    kept = sampler.sample_indices_
+    assert np.isin(np.flatnonzero(y == 1), kept).all()
+    assert y[kept].mean() > y.mean()
+    assert_array_equal(search.predict(X).shape, y.shape)  # prediction does not resample
