@@ -1,0 +1,289 @@
+"""ARFF and KEEL's dialect of it: one small parser, from text to a table.
+
+    % a comment                                     (ARFF)
+    @relation NAME
+    @attribute NAME {a, 'b c'}                      nominal
+    @attribute NAME real|integer|numeric [lo, hi]   the range is KEEL's, and is not enforced
+    @attribute NAME string | date ["yyyy-MM-dd"]
+    @inputs NAME, NAME                              (KEEL)
+    @outputs NAME                                   (KEEL: the target)
+    @data
+    1.5, 'b c', ?                                   dense row
+    {0 1.5, 1 'b c'}                                sparse row: what it leaves out is 0, or the first nominal value
+
+Keywords are read in any case; ``?`` (KEEL also writes ``<null>``) is a missing value. Errors are `BadInput` and name
+the line. Dates become seconds since 1970-01-01, as everywhere in ``tasks.readers``.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from tasks.errors import BadInput, nearest
+
+MISSING = ("?", "<null>")
+NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE)
+
+_QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+# Every pattern is linear in the length of a line: after a value's first character nothing is tried twice.
+_VALUE = re.compile(rf"\s*({_QUOTED}|[^,]*)\s*,", re.DOTALL)
+_SPARSE_VALUE = re.compile(rf"\s*([0-9]+)\s+({_QUOTED}|[^,]*)\s*,", re.DOTALL)
+_ATTRIBUTE = re.compile(rf"({_QUOTED}|[^\s{{]+)(\s*\{{.*\}}|\s+[A-Za-z]+)\s*(.*)", re.DOTALL)
+_ESCAPE = {"n": "\n", "t": "\t", "r": "\r"}
+# Java's SimpleDateFormat, which ARFF quotes, in the letters of strptime
+_DATE_PARTS = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "T": "T"}
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column's declaration; ``kind`` is number, nominal, text or date."""
+
+    name: str
+    kind: str
+    values: tuple[str, ...] = ()  # of a nominal attribute
+    date_format: str = ""
+
+    @property
+    def omitted(self) -> str:
+        """What a sparse row means by leaving this attribute out."""
+        return {"number": "0", "nominal": self.values[0] if self.values else "?"}.get(self.kind, "?")
+
+
+@dataclass
+class Relation:
+    """A parsed file: its attributes, KEEL's outputs, the values as columns, and the line of every row."""
+
+    attributes: list[Attribute] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    frame: pd.DataFrame = field(default_factory=pd.DataFrame)
+    lines: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def target(self) -> str | None:
+        """The one output, else the attribute called class, else the last one."""
+        if len(self.outputs) == 1:
+            return self.outputs[0]
+        names = [a.name for a in self.attributes]
+        return next((n for n in names if n.lower() == "class"), names[-1]) if not self.outputs else None
+
+
+def parse(text: str, name: str) -> Relation:
+    """Return the relation in the text of a file called ``name``."""
+    lines = enumerate(text.split("\n"), start=1)
+    relation = _read_header(lines, name)
+    rows, numbers = _read_rows(lines, relation.attributes, name)
+    relation.lines = np.array(numbers, dtype=np.int64)
+    columns = zip(*rows, strict=True) if rows else [()] * len(relation.attributes)
+    relation.frame = pd.DataFrame(
+        {i: _column(a, c, numbers, name) for i, (a, c) in enumerate(zip(relation.attributes, columns, strict=True))}
+    )
+    relation.frame.columns = [a.name for a in relation.attributes]
+    return relation
+
+
+# Header -----------------------------------------------------------------------------------------------------------
+
+
+def _read_header(lines: Iterator[tuple[int, str]], name: str) -> Relation:
+    """Read up to and including ``@data``."""
+    relation, number = Relation(), 0
+    for number, line in _significant(lines):
+        keyword, rest = (*line.split(None, 1), "")[:2]
+        keyword = keyword.lower()
+        if keyword == "@data":
+            return _checked_header(relation, number, name)
+        if keyword == "@attribute":
+            relation.attributes.append(_attribute(rest, number, name))
+        elif keyword in ("@output", "@outputs"):
+            relation.outputs.extend(_values(rest, number, name))
+        elif keyword not in ("@relation", "@input", "@inputs"):
+            raise BadInput(
+                f"{name}, line {number}: expected @relation, @attribute, @inputs, @outputs or @data, got "
+                f"'{_short(line)}'. Mend that line."
+            )
+    raise BadInput(f"{name}: expected a line @data before the rows, got none in {number} lines. Is the file cut off?")
+
+
+def _checked_header(relation: Relation, number: int, name: str) -> Relation:
+    names = [a.name for a in relation.attributes]
+    if not names:
+        raise BadInput(f"{name}, line {number}: expected an @attribute line before @data, got none. Declare them.")
+    for output in relation.outputs:
+        if output not in names:
+            raise BadInput(
+                f"{name}: expected @outputs to name an attribute, got '{output}'.{nearest(output, names)} "
+                "Mend the @outputs line."
+            )
+    return relation
+
+
+def _attribute(text: str, number: int, name: str) -> Attribute:
+    """Read ``NAME TYPE`` of an ``@attribute`` line."""
+    match = _ATTRIBUTE.fullmatch(text)
+    if match is None:
+        raise BadInput(f"{name}, line {number}: expected '@attribute NAME TYPE', got '{_short(text)}'. Mend that line.")
+    label, spec, rest = _unquoted(match[1], number, name), match[2].strip(), match[3]
+    if spec.startswith("{"):
+        return Attribute(label, "nominal", tuple(_values(spec[1:-1], number, name)))
+    kind = spec.lower()
+    if kind in ("real", "integer", "numeric"):
+        return Attribute(label, "number")
+    if kind == "string":
+        return Attribute(label, "text")
+    if kind == "date":
+        return Attribute(label, "date", date_format=_date_format(_unquoted(rest, number, name), number, name))
+    raise BadInput(
+        f"{name}, line {number}: expected attribute '{label}' to be real, integer, numeric, string, date or "
+        f"{{a, b}}, got '{_short(spec)}'.{nearest(kind, ('real', 'integer', 'numeric', 'string', 'date'))} "
+        "Change its type."
+    )
+
+
+def _date_format(text: str, number: int, name: str) -> str:
+    """Translate a Java date format; the standard's default is the ISO one."""
+    parts = re.findall(r"([A-Za-z])(\1*)|([^A-Za-z])", text.replace("'", "") or "yyyy-MM-ddTHH:mm:ss")
+    runs = [letter + more or other for letter, more, other in parts]
+    unknown = [run for run in runs if run[0].isalpha() and run not in _DATE_PARTS]
+    if unknown:
+        raise BadInput(
+            f"{name}, line {number}: expected a date format of yyyy, MM, dd, HH, mm and ss, got '{unknown[0]}' in "
+            f"'{_short(text)}'. Declare the attribute as string."
+        )
+    return "".join(_DATE_PARTS.get(run, "%%" if run == "%" else run) for run in runs)
+
+
+# Rows -------------------------------------------------------------------------------------------------------------
+
+
+def _read_rows(
+    lines: Iterator[tuple[int, str]], attributes: list[Attribute], name: str
+) -> tuple[list[list[str]], list[int]]:
+    """Return the rows as lists of texts, one for each attribute, and their line numbers."""
+    rows, numbers = [], []
+    for number, line in _significant(lines):
+        if line.startswith("{"):
+            values = _sparse_row(line, attributes, number, name)
+        else:
+            values = _values(line, number, name)
+            if len(values) != len(attributes):
+                raise BadInput(
+                    f"{name}, line {number}: expected {len(attributes)} values, one for each attribute, got "
+                    f"{len(values)}. Mend that line (quote a value that holds a comma)."
+                )
+        rows.append(values)
+        numbers.append(number)
+    return rows, numbers
+
+
+def _sparse_row(line: str, attributes: list[Attribute], number: int, name: str) -> list[str]:
+    """Return the full row of a sparse one, ``{index value, …}`` with indices from 0."""
+    row = [a.omitted for a in attributes]
+    body, position = line[1:].removesuffix("}").strip(), 0
+    items = body + "," if body else ""
+    while position < len(items) or not line.endswith("}"):
+        match = _SPARSE_VALUE.match(items, position) if line.endswith("}") else None
+        if match is None:
+            raise BadInput(
+                f"{name}, line {number}: expected a sparse row {{index value, …}}, got '{_short(line)}'. Mend it."
+            )
+        index = int(match[1]) if len(match[1]) < 10 else len(row)
+        if index >= len(row):
+            raise BadInput(
+                f"{name}, line {number}: expected attribute indices from 0 to {len(row) - 1}, got {_short(match[1])}. "
+                "Mend that line."
+            )
+        row[index] = _unquoted(match[2], number, name)
+        position = match.end()
+    return row
+
+
+def _column(attribute: Attribute, texts: Iterable[str], lines: list[int], name: str) -> np.ndarray:
+    """Return a column's values: float64 for numbers and dates, otherwise texts with None for missing ones."""
+    if attribute.kind == "number":
+        return np.array(_each(texts, _number, "a number", attribute, lines, name), dtype=np.float64)
+    if attribute.kind == "date":
+        expected = f"a date like {attribute.date_format}"
+        return np.array(_each(texts, _date(attribute), expected, attribute, lines, name), dtype=np.float64)
+    if attribute.kind == "nominal":
+        known = {v: v for v in attribute.values} | dict.fromkeys(MISSING)
+        expected = f"one of {{{_short(', '.join(attribute.values), 80)}}}"
+        texts = _each(texts, known.__getitem__, expected, attribute, lines, name)
+    column = np.empty(len(lines), dtype=object)
+    column[:] = [None if text in MISSING else text for text in texts]
+    return column
+
+
+def _each(
+    texts: Iterable[str],
+    convert: Callable[[str], object],
+    expected: str,
+    attribute: Attribute,
+    lines: list[int],
+    name: str,
+) -> list:
+    """Convert a column's texts, or name the line of the first one that cannot be."""
+    out = []
+    for text in texts:
+        try:
+            out.append(convert(text))
+        except (ValueError, KeyError, OverflowError):
+            raise BadInput(
+                f"{name}, line {lines[len(out)]}: expected {expected} for attribute '{attribute.name}', got "
+                f"'{_short(text)}'. Mend the value, or write ? if it is missing."
+            ) from None
+    return out
+
+
+def _number(text: str) -> float:
+    if NUMBER.fullmatch(text):
+        return float(text)
+    if text in MISSING:
+        return np.nan
+    raise ValueError(text)
+
+
+def _date(attribute: Attribute) -> Callable[[str], float]:
+    def seconds(text: str) -> float:
+        if text in MISSING:
+            return np.nan
+        return pd.to_datetime(text, format=attribute.date_format).timestamp()
+
+    return seconds
+
+
+# Tokens -----------------------------------------------------------------------------------------------------------
+
+
+def _significant(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Leave out blank lines and comments."""
+    for number, line in lines:
+        line = line.strip()
+        if line and not line.startswith("%"):
+            yield number, line
+
+
+def _values(text: str, number: int, name: str) -> list[str]:
+    """Split at the commas that stand outside quotes."""
+    if "'" not in text and '"' not in text:
+        return [value.strip() for value in text.split(",")]
+    return [_unquoted(value, number, name) for value in _VALUE.findall(text + ",")]
+
+
+def _unquoted(token: str, number: int, name: str) -> str:
+    """Take off quotes and backslashes."""
+    token = token.strip()
+    if token[:1] not in ("'", '"'):
+        return token
+    if not re.fullmatch(_QUOTED, token, re.DOTALL):
+        raise BadInput(
+            f"{name}, line {number}: expected a quoted value to end with its quote, got '{_short(token)}'. "
+            "Close the quote, or put a backslash before a quote inside it."
+        )
+    return re.sub(r"\\(.)", lambda m: _ESCAPE.get(m[1], m[1]), token[1:-1], flags=re.DOTALL)
+
+
+def _short(text: str, length: int = 40) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

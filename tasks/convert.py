@@ -1,0 +1,420 @@
+"""Convert: from a raw file to two classes and features, with a digest of the arrays and the story of how.
+
+Labels become +1 (the positive class) and -1. Features keep their columns: numbers, truth values and dates as float64
+(dates as seconds since 1970-01-01 UTC), everything else as text, missing cells as NaN and None. Encoding and
+imputing come later, inside each fold. Columns without a single value are dropped, and the provenance says so.
+"""
+
+import datetime
+import decimal
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_matrix
+
+from tasks.errors import BadInput, RunFailed, nearest
+from tasks.readers import MISSING, RawTable, file_sha256, read
+from tasks.stage import stage
+from tasks.values import ConversionRule, Dataset, Provenance, RawFile, Table
+
+CONTINUOUS = 50  # a target of more different numbers than this is taken for a measurement
+_SHOWN = 8  # labels and columns that a message lists
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The labels of a data set as two classes."""
+
+    y: np.ndarray  # int8 of ±1
+    positive: str
+    negative: str  # the other label, or "rest"
+    counts: dict[str, int]  # original label -> rows
+    rule: str  # in words
+
+
+@dataclass(frozen=True)
+class _Converted:
+    table: Table
+    classes: Classes
+    dropped: tuple[str, ...]
+    sha256: str
+
+
+@stage(name="convert", task_run_name="convert {raw.name}")
+def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
+    """Return the data set that this rule makes of a raw file; `load` brings its arrays."""
+    converted = _read_and_convert(raw, rule)
+    X, classes = converted.table.X, converted.classes
+    frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame()
+    missing = {name: int(count) for name, count in frame.isna().sum().items() if count}
+    return Dataset(
+        name=raw.name,
+        raw=raw,
+        rule=rule,
+        sha256=converted.sha256,
+        n_rows=X.shape[0],
+        n_features=X.shape[1],
+        n_pos=int((classes.y > 0).sum()),
+        n_neg=int((classes.y < 0).sum()),
+        is_sparse=not isinstance(X, pd.DataFrame),
+        text_columns=tuple(name for name in frame if frame[name].dtype == object),
+        missing_cells=missing,
+        provenance=_provenance(raw, classes, converted.dropped),
+    )
+
+
+def _provenance(raw: RawFile, classes: Classes, dropped: tuple[str, ...]) -> Provenance:
+    return Provenance(
+        source=raw.source,
+        format=raw.format,
+        raw_sha256=raw.sha256,
+        raw_size_bytes=raw.size_bytes,
+        rule=classes.rule + (f"; dropped for want of values: {_listed(dropped)}" if dropped else ""),
+        label_counts=classes.counts,
+        positive_label=classes.positive,
+        negative_label=classes.negative,
+    )
+
+
+def load(dataset: Dataset) -> Table:
+    """Return a data set's arrays, read again unless this process has just read them; they are not to be written to.
+
+    Raises
+    ------
+    RunFailed
+        If the raw file is no longer the one that was converted.
+    """
+    try:
+        converted = _read_and_convert(dataset.raw, dataset.rule)
+    except BadInput as error:  # it could be read before
+        raise RunFailed(f"{dataset.name}: the data changed or went during the run. {error}") from None
+    if converted.sha256 != dataset.sha256:
+        raise RunFailed(
+            f"{dataset.name}: expected arrays with SHA-256 {dataset.sha256[:16]}…, got {converted.sha256[:16]}…. "
+            "Start the run again: another version of the reader made this data set."
+        )
+    return converted.table
+
+
+@lru_cache(maxsize=4)
+def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
+    """Return arrays and classes; the last few are kept, for every stage of every method asks for the same ones."""
+    found = file_sha256(raw.path) if raw.path.is_file() else "no file"
+    if found != raw.sha256:
+        raise RunFailed(
+            f"{raw.name}: expected {raw.path} with SHA-256 {raw.sha256[:16]}…, got {found[:16]}. "
+            "The file changed during the run: start the run again."
+        )
+    raw_table = read(raw, rule.delimiter)
+    if raw_table.X.shape[0] == 0:
+        raise BadInput(f"{raw.path.name}: expected rows of data, got none. Give a file with rows.")
+    if isinstance(raw_table.X, pd.DataFrame):
+        features, labels, name = _take_target(raw_table, rule, raw.path.name)
+        classes = two_classes(labels, name, rule.positive, raw_table.place)
+        X, dropped = _features(features, raw_table.place, raw.path.name)
+    else:
+        classes = _sparse_classes(raw_table, rule, raw.path.name)
+        X, dropped = _canonical(raw_table.X, raw.path.name), ()
+    classes.y.flags.writeable = False
+    table = Table(X, classes.y)
+    return _Converted(table, classes, dropped, table_sha256(table))
+
+
+# The target -------------------------------------------------------------------------------------------------------
+
+
+def _take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.DataFrame, pd.Series, str]:
+    """Return the feature columns under unique names, the labels, and the target's name."""
+    position = _target_position(table, rule.target, file)
+    names = unique_names([str(name) for name in table.X.columns])
+    X = table.X.set_axis(names, axis=1)
+    return X.drop(columns=names[position]), X[names[position]], names[position]
+
+
+def _target_position(table: RawTable, wanted: str | None, file: str) -> int:
+    """Return which column is the target: by name, by number (from 1, or -1 for the last), or the format's own."""
+    names = [str(name).strip() for name in table.X.columns]
+    unnamed = "" if table.named else " (the file has no header)"
+    listed = f"the columns of {file} are {_listed(names)}{unnamed}"
+    wanted = wanted if wanted is not None else table.target
+    if wanted is None:
+        raise BadInput(f"Expected a target column, got none: {listed}. Name it with --target.")
+    matches = [i for i, name in enumerate(names) if name == wanted.strip()]
+    if len(matches) > 1:
+        raise BadInput(f"Expected one column '{wanted}' as target, got {len(matches)}: {listed}. Rename one of them.")
+    number = int(wanted) if re.fullmatch(r"-?[0-9]{1,9}", wanted) else 0
+    if not matches and number and -len(names) <= number <= len(names):
+        matches = [number - 1 if number > 0 else len(names) + number]
+    if not matches:
+        hint = nearest(wanted, names)
+        raise BadInput(f"Expected a target column, got '{wanted}': {listed}.{hint} Name it with --target.")
+    return matches[0]
+
+
+def unique_names(names: list[str]) -> list[str]:
+    """Return column names without blanks around them, the empty ones numbered, repeated ones told apart.
+
+    >>> unique_names(["a", "", "a", "a_2"])
+    ['a', 'column_2', 'a_3', 'a_2']
+    """
+    names = [name.strip() or f"column_{i + 1}" for i, name in enumerate(names)]
+    taken, seen, counts = set(names), set(), Counter()
+    out = []
+    for name in names:
+        unique = name
+        while unique in seen or (unique != name and unique in taken):
+            counts[name] += 1
+            unique = f"{name}_{counts[name] + 1}"
+        seen.add(unique)
+        out.append(unique)
+    return out
+
+
+# Labels -----------------------------------------------------------------------------------------------------------
+
+
+def two_classes(labels: pd.Series, column: str, positive: str | None, place: Callable[[int], str]) -> Classes:
+    """Return the labels of a column as two classes.
+
+    Of two labels the rarer one is positive; of two that are equally frequent the one that sorts last. Of more
+    labels ``positive`` names the one that is set against the rest. It may be spelt as 1, 1.0, "1" or True.
+    """
+    codes, values = pd.factorize(_as_text_labels(labels), sort=False)
+    if (codes < 0).any():
+        raise BadInput(
+            f"Expected a label in every row of column '{column}', got {int((codes < 0).sum())} without, the first in "
+            f"{place(int(np.argmax(codes < 0)))}. Fill them in or remove the rows."
+        )
+    counts = dict(zip(values, np.bincount(codes).tolist(), strict=True))
+    counts = {label: counts[label] for label in sorted(counts, key=_order)}
+    if len(counts) < 2:
+        got = _shown(values[0])
+        raise BadInput(f"Expected two classes in column '{column}', got one ({got}). Choose the target with --target.")
+    if positive is not None:
+        chosen = _matching(positive, counts, column)
+    elif len(counts) > 2:
+        raise _too_many(counts, column)
+    else:
+        # min takes the first of equals, and the one that sorts last is to win a tie
+        chosen = min(reversed(counts), key=counts.__getitem__)
+    y = np.where(codes == list(values).index(chosen), 1, -1).astype(np.int8)
+    others = [label for label in counts if label != chosen]
+    words = _in_words(chosen, counts, asked=positive is not None)
+    return Classes(y, chosen, others[0] if len(others) == 1 else "rest", counts, words)
+
+
+def _in_words(positive: str, counts: dict[str, int], asked: bool) -> str:
+    if len(counts) > 2:
+        return f"{positive} against the rest"
+    if asked:
+        return f"{positive} positive as asked"
+    tied = len(set(counts.values())) == 1
+    return f"{positive} positive, last of two equally frequent" if tied else f"minority class {positive} positive"
+
+
+def _too_many(counts: dict[str, int], column: str) -> BadInput:
+    orders = [_order(label) for label in counts]
+    # fractions, or hardly a number twice: a measurement; whole numbers that repeat may well be classes
+    fractions = any(value != int(value) for _, value, _ in orders if math.isfinite(value))
+    numbers = not any(is_text for is_text, _, _ in orders)
+    if numbers and len(counts) > CONTINUOUS and (fractions or 2 * len(counts) > sum(counts.values())):
+        return BadInput(
+            f"Expected two classes in column '{column}', got {len(counts):,} different numbers from "
+            f"{next(iter(counts))} to {next(reversed(counts))}: it looks like a measurement. "
+            "Choose the target with --target."
+        )
+    listed = _listed([f"{_shown(label)} ({rows})" for label, rows in counts.items()], quote=False)
+    return BadInput(
+        f"Expected two classes in column '{column}', got {len(counts):,}: {listed}. "
+        "Name the one to set against the rest with --positive."
+    )
+
+
+def _as_text_labels(labels: pd.Series) -> np.ndarray:
+    """Return labels as texts that a person would recognise, None where there is none."""
+    codes, values = pd.factorize(labels)
+    texts = np.empty(len(values) + 1, dtype=object)
+    texts[:-1] = [_label_text(value) for value in values]
+    return texts[codes]  # code -1, missing, is the last entry: None
+
+
+def _label_text(value: Any) -> str | None:
+    """Return 1.0 as '1', 0.5 as '0.5', ' yes ' as 'yes', and an empty text as missing."""
+    if isinstance(value, (float, np.floating)):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    return str(value).strip() or None
+
+
+def _key(label: str) -> str:
+    """Return what all spellings of a label have in common: 1, 1.0, +1 and True are the same one."""
+    text = {"true": "1", "false": "0"}.get(label.strip().lower(), label.strip())
+    try:
+        return _label_text(float(text)) or text
+    except (ValueError, OverflowError):
+        return text
+
+
+def _order(label: str) -> tuple[bool, float, str]:
+    """Sort numbers by value, and before texts."""
+    try:
+        value = float(label)
+    except ValueError:
+        value = math.nan
+    return (True, 0.0, label) if math.isnan(value) else (False, value, label)
+
+
+def _matching(positive: str, counts: dict[str, int], column: str) -> str:
+    """Return the label that ``positive`` means: literally, in another spelling, or but for upper and lower case."""
+    for spelling in (str, _key, lambda label: _key(label).casefold()):
+        matches = [label for label in counts if spelling(label) == spelling(positive)]
+        if len(matches) == 1:
+            return matches[0]
+    listed = _listed([_shown(label) for label in counts], quote=False)
+    raise BadInput(
+        f"Expected the positive class to be a label of column '{column}' ({listed}), got '{positive}'."
+        f"{nearest(positive, tuple(counts))} Name it with --positive."
+    )
+
+
+def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes:
+    """Return the classes of an svmlight file, which has its labels in front of each line and no column names."""
+    if rule.target not in (None, "label"):
+        raise BadInput(
+            f"Expected no target for {file}, got '{rule.target}': an svmlight file has its label first in each line. "
+            "Leave --target out."
+        )
+    if (table.labels == table.labels[0]).all():
+        raise BadInput(
+            f"Expected two classes among the labels of {file}, got one ({_label_text(table.labels[0])}). "
+            "Give a file that has both."
+        )
+    return two_classes(pd.Series(table.labels), "label", rule.positive, table.place)
+
+
+# Features ---------------------------------------------------------------------------------------------------------
+
+
+def _features(frame: pd.DataFrame, place: Callable[[int], str], file: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the columns as float64 or texts, and the names of the empty ones, which are left out."""
+    if frame.shape[1] == 0:
+        raise BadInput(f"{file}: expected at least one column besides the target, got none. Check the delimiter.")
+    columns = {name: _feature(frame[name], file) for name in frame}
+    dropped = tuple(name for name, values in columns.items() if pd.isna(values).all())
+    if len(dropped) == len(columns):
+        raise BadInput(f"{file}: expected values besides the target, got only empty columns. Check the file.")
+    for name, values in columns.items():
+        if values.dtype != object and np.isinf(values).any():
+            row = int(np.argmax(np.isinf(values)))
+            raise BadInput(
+                f"{file}, {place(row)}: expected finite numbers in column '{name}', got {values[row]} "
+                f"({int(np.isinf(values).sum())} in all). Replace them, or leave the cells empty if they are missing."
+            )
+    return pd.DataFrame({n: v for n, v in columns.items() if n not in dropped}), dropped
+
+
+def _feature(column: pd.Series, file: str) -> np.ndarray:
+    """Return a column as float64, or as texts with None where one is missing."""
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _feature(column.astype(dtype.categories.dtype if not column.isna().any() else object), file)
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        moments = column.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(dtype, "tz", None) else column
+        return _seconds(moments - pd.Timestamp(0).as_unit(moments.dt.unit))
+    if pd.api.types.is_timedelta64_dtype(dtype):
+        return _seconds(column)
+    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
+        return column.to_numpy(np.float64, na_value=np.nan) + 0.0  # + 0.0: -0.0 and 0.0 are one value
+    return _object_feature(column, file)
+
+
+def _seconds(durations: pd.Series) -> np.ndarray:
+    return durations.dt.total_seconds().to_numpy(np.float64)
+
+
+def _object_feature(column: pd.Series, file: str) -> np.ndarray:
+    """Return a column of Python objects: numbers if all of them are numbers or truth values, otherwise texts."""
+    codes, values = pd.factorize(column)
+    if len(values) and all(isinstance(v, (bool, int, float, decimal.Decimal, np.number, np.bool_)) for v in values):
+        return np.array([*map(float, values), np.nan])[codes] + 0.0
+    strange = [v for v in values if not isinstance(v, (str, bool, int, float, datetime.date))]
+    if strange:
+        raise BadInput(
+            f"{file}: expected numbers, texts or dates in column '{column.name}', got a {type(strange[0]).__name__}. "
+            "Drop the column or convert it."
+        )
+    texts = np.empty(len(values) + 1, dtype=object)
+    texts[:-1] = [None if (text := str(v).strip()) in MISSING else text for v in values]
+    return texts[codes]
+
+
+def _canonical(X: csr_matrix, file: str) -> csr_matrix:
+    """Return a sparse matrix in its one form: ascending indices, no zero stored."""
+    X = csr_matrix(X, dtype=np.float64, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    if X.nnz == 0:
+        raise BadInput(f"{file}: expected features other than zero, got none. Expected lines 'label index:value …'.")
+    return X
+
+
+# Digest -----------------------------------------------------------------------------------------------------------
+
+
+def table_sha256(table: Table) -> str:
+    """Return the SHA-256 over names, types, shapes and values of a table's arrays.
+
+    The bytes that are hashed depend on the content alone: sizes as little-endian 64-bit integers, numbers as
+    little-endian doubles with one NaN, texts as UTF-8 behind their lengths (-1: missing). Not on memory layout,
+    platform, or the version of any library.
+    """
+    digest = hashlib.sha256(b"aucflow table 1\n")
+    X = table.X
+    _update(digest, "<i8", X.shape)
+    if isinstance(X, pd.DataFrame):
+        for name in X:
+            _hash_texts(digest, [str(name)])
+            if X[name].dtype == object:
+                digest.update(b"text")
+                _hash_texts(digest, X[name].tolist())
+            else:
+                digest.update(b"number")
+                values = X[name].to_numpy(np.float64)
+                _update(digest, "<f8", np.where(np.isnan(values), np.nan, values))
+    else:
+        digest.update(b"sparse")
+        for kind, values in (("<i8", X.indptr), ("<i8", X.indices), ("<f8", X.data)):
+            _update(digest, kind, values)
+    _update(digest, "<i1", table.y)
+    return digest.hexdigest()
+
+
+def _hash_texts(digest: Any, texts: list[str | None]) -> None:
+    encoded = [None if text is None else text.encode("utf-8", "surrogatepass") for text in texts]
+    _update(digest, "<i8", [-1 if text is None else len(text) for text in encoded])
+    digest.update(b"".join(text for text in encoded if text is not None))
+
+
+def _update(digest: Any, kind: str, values: Any) -> None:
+    digest.update(np.ascontiguousarray(values, dtype=kind).tobytes())
+
+
+# Words ------------------------------------------------------------------------------------------------------------
+
+
+def _shown(label: str) -> str:
+    return label if len(label) <= 40 else label[:39] + "…"
+
+
+def _listed(names: list[str] | tuple[str, ...], quote: bool = True) -> str:
+    """Return the first few of a list of names, and how many there are in all."""
+    shown = [f"'{_shown(n)}'" if quote else n for n in names[:_SHOWN]]
+    more = f", … ({len(names)} in all)" if len(names) > _SHOWN else ""
+    return ", ".join(shown) + more

@@ -1,0 +1,131 @@
+"""Download: from what the user or the catalogue names to a file with a known format and digest."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+from tasks.errors import BadInput, nearest
+from tasks.readers import (
+    DELIMITERS,
+    FORMATS,
+    SKLEARN,
+    detect_delimiter,
+    file_sha256,
+    read_bytes,
+    refuse_foreign,
+)
+from tasks.stage import stage
+from tasks.values import RawFile
+
+_EXTENSIONS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".arff": "arff",
+}
+_COMPRESSIONS = (".gz", ".bz2", ".xz")
+_HEAD = 65_536  # bytes that a format is judged by
+_SVMLIGHT_LINE = re.compile(r"[^\s:,]+(?:\s+(?:qid|[+-]?\d+):\S+)+\s*(?:#.*)?")
+
+
+@stage(name="download", task_run_name="download {name}")
+def download(name: str, source: str, format: str | None = None) -> RawFile:
+    """Return the file that ``source`` (a path, or sklearn:NAME) names; a ``format`` given wins over a detected one."""
+    if source.startswith("sklearn:"):
+        path, format = _bundled(source.removeprefix("sklearn:")), "sklearn"
+    else:
+        path = _local(source)
+        format = _known(format) if format else detect_format(path)
+    return RawFile(name, path, format, source, file_sha256(path), path.stat().st_size)
+
+
+def _known(format: str) -> str:
+    if format not in FORMATS:
+        raise BadInput(f"Expected a format out of {', '.join(FORMATS)}; got '{format}'.{nearest(format, FORMATS)}")
+    return format
+
+
+def _bundled(name: str) -> Path:
+    """Return the path of a data file inside the installed scikit-learn."""
+    if name not in SKLEARN:
+        known = tuple(SKLEARN)
+        raise BadInput(f"Expected sklearn: with one of {', '.join(known)}; got '{name}'.{nearest(name, known)}")
+    return Path(str(files("sklearn.datasets.data").joinpath(SKLEARN[name][0])))
+
+
+# A local file -----------------------------------------------------------------------------------------------------
+
+
+def _local(source: str) -> Path:
+    """Return the absolute path of a file that exists, can be read and holds something."""
+    if re.match(r"[a-z][a-z0-9+.-]+://", source, re.IGNORECASE):
+        raise BadInput(f"Expected a file or sklearn:NAME, got the address {source}. Download it, then name the file.")
+    try:
+        path = Path(source).expanduser().absolute()
+        if path.is_dir():
+            raise BadInput(f"Expected a data file, got the folder {source}. Name a file inside it.")
+        if not path.exists():
+            raise _missing(path, source)
+        if not path.is_file():
+            raise BadInput(f"Expected a data file, got the device or pipe {source}. Write the data to a file first.")
+    except (OSError, RuntimeError) as error:  # no such ~user, a name that is too long, a folder that may not be entered
+        raise BadInput(f"Expected a data file, got {source[:200]}: {error}. Check the path.") from None
+    if _is_blank(read_bytes(path, _HEAD)) and _is_blank(read_bytes(path)):
+        raise BadInput(f"Expected data in {source}, got an empty file. Check how it was written.")
+    return path
+
+
+def _is_blank(data: bytes) -> bool:
+    return not data.removeprefix(b"\xef\xbb\xbf").strip()
+
+
+def _missing(path: Path, source: str) -> BadInput:
+    """Return the error for a file that is not there, with the nearest name that is."""
+    if not path.parent.is_dir():
+        return BadInput(f"Expected a data file, found no folder {path.parent} for {source}. Check the path.")
+    names = tuple(sorted(p.name for p in path.parent.iterdir() if p.is_file()))
+    hint = nearest(path.name, names) or " Check the path."
+    return BadInput(f"Expected a data file, found no {source}.{hint}")
+
+
+# Its format -------------------------------------------------------------------------------------------------------
+
+
+def detect_format(path: Path) -> str:
+    """Return a file's format by its extension or, where that does not tell (.dat, .txt, none), by its contents."""
+    suffixes = [s.lower() for s in path.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSIONS:
+        suffixes.pop()
+    known = _EXTENSIONS.get(suffixes[-1]) if suffixes else None
+    return known or _sniff(read_bytes(path, _HEAD), path.name)
+
+
+def _sniff(head: bytes, name: str) -> str:
+    """Return the format that the first bytes of a file show."""
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    refuse_foreign(head, name)
+    if b"\0" in head and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        raise _undetected(name, "binary content")
+    text = head.decode("utf-16" if b"\0" in head else "utf-8-sig", "replace")
+    # the last line is likely to be cut off by the head's end
+    lines = text.splitlines()[: -1 if len(head) == _HEAD else None] or [text]
+    lines = [line.strip() for line in lines if line.strip() and line.lstrip()[0] not in "%#"] or [""]
+    if lines[0].startswith("@"):
+        return "keel" if name.lower().endswith(".dat") or re.search(r"^\s*@outputs?\s", text, re.I | re.M) else "arff"
+    if sum(bool(_SVMLIGHT_LINE.fullmatch(line)) for line in lines) > len(lines) / 2:
+        return "svmlight"
+    if any(d in lines[0] for d in DELIMITERS) and detect_delimiter("\n".join(lines)) in lines[0]:
+        return "csv"
+    raise _undetected(name, f"'{lines[0][:40]}' in front")
+
+
+def _undetected(name: str, got: str) -> BadInput:
+    return BadInput(
+        f"Expected {name} to be CSV, Parquet, svmlight, KEEL or ARFF, got {got}. "
+        f"Name its format with --format ({', '.join(FORMATS)}), or export it as one of these."
+    )

@@ -1,0 +1,31 @@
+"""The two ways in which a run ends badly, kept apart because their exit codes differ."""
+
+from difflib import get_close_matches
+from typing import Any
+
+
+class BadInput(ValueError):
+    """What the user gave cannot be used: exit code 2, one line, nothing written to the store.
+
+    The message says what was expected, what came, and what to do.
+    """
+
+    def __init__(self, message: str):
+        super().__init__(" ".join(str(message).split()))  # one line, whatever a library's message had in it
+
+
+class RunFailed(RuntimeError):
+    """The experiment ran and at least one part of it failed: exit code 1, the reason is in MLflow.
+
+    ``outcome`` is what the flow would have returned, where there is something to show of the parts that did not fail.
+    """
+
+    def __init__(self, message: str, outcome: Any = None):
+        super().__init__(message)
+        self.outcome = outcome
+
+
+def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the known name nearest to a misspelt one, or an empty string."""
+    matches = get_close_matches(str(name).lower(), [k.lower() for k in known], n=1, cutoff=0.5)
+    return f" Did you mean '{next(k for k in known if k.lower() == matches[0])}'?" if matches else ""

@@ -1,0 +1,395 @@
+"""Readers: one function per format, from a file to a table as it stands in the file.
+
+Nothing is interpreted here but what the format itself says: which texts are numbers and which cells are missing.
+Labels, classes and the rest of what makes a data set are ``tasks.convert``'s.
+
+Whatever is wrong with a file is `BadInput`, naming file, line where there is one, cause and remedy. Text is UTF-8 (with
+or without a byte-order mark, or UTF-16 with one), lines may end as on Unix, Windows or old Macs, and any text format
+may be compressed with gzip, bzip2 or xz. Other encodings are refused rather than guessed: a wrong guess
+turns labels into other labels without a word.
+"""
+
+import bz2
+import csv
+import gzip
+import hashlib
+import io
+import lzma
+import math
+import re
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
+from scipy.sparse import csr_matrix
+from sklearn import datasets as sklearn_datasets
+from sklearn.datasets import load_svmlight_file
+
+from tasks import arff
+from tasks.errors import BadInput
+from tasks.values import RawFile
+
+FORMATS = ("csv", "parquet", "svmlight", "keel", "arff")
+
+# Texts that a CSV cell holds when it holds nothing; written out, for pandas' own list changes with its version.
+MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None")
+
+# The first delimiter that divides the file evenly wins: those that rarely stand inside values come first.
+DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma", " ": "blanks"}
+
+# A weight vector of this many features takes 800 MB; an index above it is a defect and not a feature.
+MAX_INDEX = 100_000_000
+
+SKLEARN = {
+    "digits": ("digits.csv.gz", sklearn_datasets.load_digits, "digit"),
+    "breast_cancer": ("breast_cancer.csv", sklearn_datasets.load_breast_cancer, "diagnosis"),
+    "wine": ("wine_data.csv", sklearn_datasets.load_wine, "cultivar"),
+}
+
+# The limit is the whole process's, and other libraries set it too: with none, what is read does not depend on them.
+csv.field_size_limit(2**31 - 1)
+
+_SAMPLE = 200  # records that header and delimiter are judged by
+_COMPRESSED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+_FOREIGN = {
+    b"PAR1": "a Parquet file",
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook",
+    b"%PDF": "a PDF document",
+    b"\x89HDF": "an HDF5 file",
+    b"\x93NUMPY": "a NumPy array",
+    b"SQLite format 3": "an SQLite database",
+    b"\x89PNG": "a picture",
+}
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """What a reader returns: columns with the target among them, or a sparse matrix with its labels beside it."""
+
+    X: pd.DataFrame | csr_matrix
+    labels: np.ndarray | None = None  # svmlight's
+    target: str | None = None  # the format's own target column
+    lines: np.ndarray | None = None  # the line of every row; None where rows have no lines
+    named: bool = True  # False: the columns' names are ours, for the file has none
+
+    def place(self, row: int) -> str:
+        """Return where a row stands in the file, in words."""
+        return f"line {self.lines[row]}" if self.lines is not None else f"row {row + 1}"
+
+
+def read(raw: RawFile, delimiter: str | None = None) -> RawTable:
+    """Return the table in a raw file; ``delimiter`` is that of a CSV file, detected if None."""
+    if raw.format == "csv":
+        return read_csv(raw.path, delimiter)
+    if raw.format == "sklearn":
+        return read_sklearn(raw.source.removeprefix("sklearn:"))
+    readers = {"parquet": read_parquet, "svmlight": read_svmlight, "keel": read_arff, "arff": read_arff}
+    return readers[raw.format](raw.path)
+
+
+# Bytes and text ---------------------------------------------------------------------------------------------------
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def read_bytes(path: Path, size: int = -1) -> bytes:
+    """Return a file's (decompressed) bytes, all or the first ``size``."""
+    try:
+        with path.open("rb") as stream:
+            magic = stream.read(6)
+        opener = next((o for prefix, o in _COMPRESSED.items() if magic.startswith(prefix)), open)
+        with opener(path, "rb") as stream:
+            return stream.read(size)
+    except PermissionError:
+        raise BadInput(f"{path.name}: expected a readable file, got: permission denied. Allow reading it.") from None
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        raise BadInput(
+            f"{path.name}: expected a whole, readable file, got: {error}. Fetch or compress the file again."
+        ) from None
+
+
+def read_text(path: Path) -> str:
+    """Return a text file's contents with lines ended by a newline each."""
+    data = read_bytes(path)
+    refuse_foreign(data[:1024], path.name)
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise BadInput(
+            f"{path.name}, line {line}: expected UTF-8 text, got byte 0x{data[error.start]:02x}. "
+            f"Convert the file, for example: iconv -f LATIN1 -t UTF-8 {path.name} > utf8-{path.name}"
+        ) from None
+    if "\0" in text:
+        raise BadInput(
+            f"{path.name}, line {text[: text.index(chr(0))].count(chr(10)) + 1}: expected text, got a zero byte. "
+            f"Name the format if this is a binary one ({', '.join(FORMATS)})."
+        )
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def refuse_foreign(head: bytes, name: str) -> None:
+    """Refuse what is recognisably another kind of file: an office document, a web page in place of the data."""
+    kind = next((kind for magic, kind in _FOREIGN.items() if head.startswith(magic)), None)
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        kind = "a web page (an error page in place of the data?)"
+    if kind is not None:
+        raise BadInput(f"{name}: expected text data, got {kind}. Export it as CSV, or name the right format and file.")
+
+
+# CSV --------------------------------------------------------------------------------------------------------------
+
+
+def read_csv(path: Path, delimiter: str | None = None) -> RawTable:
+    """Return a delimited text file's table; delimiter and header are detected, ragged rows refused.
+
+    Without a header the columns are called column_1, column_2, …
+    """
+    if delimiter is not None and not re.fullmatch(r"[\t -!#-~]", delimiter):
+        raise BadInput(f"Expected one ASCII character, not a quote, as delimiter, got {delimiter!r}. Leave it out.")
+    text = read_text(path)
+    delimiter = delimiter or detect_delimiter(text)
+    if delimiter == " ":  # any run of blanks divides
+        text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+    sample, starts = _scan(text, delimiter, path.name)
+    if not sample:
+        raise BadInput(f"{path.name}: expected rows, got none. Give a file with data.")
+    header = has_header(sample)
+    names = [f.strip() for f in sample[0]] if header else [f"column_{i + 1}" for i in range(len(sample[0]))]
+    lines = np.array(starts[header:], dtype=np.int64)
+    body = text.split("\n", lines[0] - 1)[-1] if len(lines) else ""
+    frame = _parse(body, delimiter, len(names), path.name, lines)
+    frame.columns = names
+    return RawTable(frame, lines=lines, named=header)
+
+
+def detect_delimiter(text: str) -> str:
+    """Return the delimiter that divides the first records evenly; a comma if none does.
+
+    It has to divide the first record, and at least four in five as it divides the first: a ragged row is for
+    the reader to name, and must not make another delimiter win.
+    """
+    head = text[:200_000].split("\n")
+    lines = [line for line in (head[:-1] if len(text) > 200_000 else head) if line.strip()][:_SAMPLE]
+    shares = {delimiter: _evenness(lines, delimiter) for delimiter in DELIMITERS}
+    even = [d for d, share in shares.items() if share >= 0.8]
+    best = max(shares, key=shares.__getitem__)
+    return even[0] if even else best if shares[best] > 0 else ","
+
+
+def _evenness(lines: list[str], delimiter: str) -> float:
+    """Return the share of records as wide as the first one; 0 if that is not divided at all."""
+    if delimiter == " ":
+        lines = [" ".join(line.split()) for line in lines]
+    widths = [len(record) for record in csv.reader(lines, delimiter=delimiter, skipinitialspace=True)]
+    return widths.count(widths[0]) / len(widths) if widths and widths[0] > 1 else 0.0
+
+
+def has_header(sample: list[list[str]]) -> bool:
+    """Tell whether the first of these records names the columns.
+
+    It does if a column of numbers starts with a text. Where no column tells, it does if all of it are texts, each
+    once and none of them a value further down; or the numbers 0, 1, 2, … that pandas writes for want of names.
+    """
+    first, rest = [f.strip() for f in sample[0]], sample[1:]
+    columns = [[v.strip() for v in column if v.strip() not in MISSING] for column in zip(*rest, strict=True)]
+    columns = columns or [[] for _ in first]
+    texts = [f for f in first if f and not _is_number(f)]
+    if any(f in texts and column and all(map(_is_number, column)) for f, column in zip(first, columns, strict=True)):
+        return True
+    if len(first) > 2 and first == [str(i) for i in range(len(first))]:
+        return True
+    if len(texts) < len([f for f in first if f]) or len(set(texts)) < len(texts) or "?" in texts:
+        return False
+    return bool(texts) and not any(f in column for f, column in zip(first, columns, strict=True) if f)
+
+
+def _is_number(text: str) -> bool:
+    return arff.NUMBER.fullmatch(text) is not None
+
+
+def _scan(text: str, delimiter: str, name: str) -> tuple[list[list[str]], list[int]]:
+    """Return the first records and the line on which each record starts; refuse a row of another width than the first.
+
+    pandas fills short rows up without a word, hence this pass in front of it.
+    """
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+    sample: list[list[str]] = []
+    starts: list[int] = []
+    end = 0
+    for record in reader:
+        start, end = end + 1, reader.line_num
+        if len(record) < 2 and not "".join(record).strip():
+            continue
+        if sample and len(record) != len(sample[0]):
+            spans = f" (it runs on to line {end}: is a quote never closed?)" if end > start else ""
+            raise BadInput(
+                f"{name}, line {start}: expected {len(sample[0])} values, as in line {starts[0]}, got "
+                f"{len(record)}{spans}. Mend that line (quote a value that holds the delimiter)."
+            )
+        starts.append(start)
+        if len(sample) < _SAMPLE:
+            sample.append(record)
+    return sample, starts
+
+
+def _parse(body: str, delimiter: str, width: int, name: str, lines: np.ndarray) -> pd.DataFrame:
+    """Return the columns of records that are known to have ``width`` values each."""
+    if not len(lines):
+        return pd.DataFrame({i: np.empty(0) for i in range(width)})
+    try:
+        frame = pd.read_csv(
+            io.StringIO(body),
+            sep=delimiter,
+            header=None,
+            names=range(width),
+            index_col=False,
+            na_values=list(MISSING),
+            keep_default_na=False,
+            skipinitialspace=True,
+            float_precision="round_trip",  # correctly rounded, hence the same on every platform
+            low_memory=False,  # a column's type is judged on the whole column
+        )
+    except (ValueError, OverflowError) as error:
+        if "EOF inside string" in str(error):  # what an open quote swallows is one record, and the last one
+            raise BadInput(
+                f"{name}, line {lines[-1]}: expected a quoted value to end with its quote, got the end of the file. "
+                "Close the quote."
+            ) from None
+        raise BadInput(f"{name}: expected a CSV table, got: {error}. Mend the file.") from None
+    if len(frame) != len(lines):
+        raise BadInput(f"{name}: expected {len(lines)} rows, got {len(frame)}. Check the quotes in the file.")
+    return pd.DataFrame({i: _tidy(frame[i], decimal_comma=delimiter == ";") for i in frame})
+
+
+def _tidy(column: pd.Series, decimal_comma: bool) -> pd.Series:
+    """Strip a column of texts; make it numbers if that is all it then holds (1e400 is one: it is infinite).
+
+    Spreadsheets of a country that writes 3,14 divide columns by semicolons: there a comma is a decimal point.
+    """
+    if column.dtype != object:
+        return column
+    codes, values = pd.factorize(column, use_na_sentinel=True)
+    texts = [v.strip() if isinstance(v, str) else v for v in values]
+    texts = [None if isinstance(t, str) and t in MISSING else t for t in texts]
+    if all(t is None or isinstance(t, str) for t in texts):
+        numbers = [t.replace(",", ".") if t and decimal_comma and "." not in t else t for t in texts]
+        if all(t is None or _is_number(t) for t in numbers):
+            table = np.array([math.nan if t is None else float(t) for t in numbers] + [math.nan])
+            return pd.Series(table[codes], index=column.index)
+    table = np.empty(len(texts) + 1, dtype=object)
+    table[:-1] = texts
+    return pd.Series(table[codes], index=column.index)  # code -1, missing, is the last entry: None
+
+
+# Parquet ----------------------------------------------------------------------------------------------------------
+
+
+def read_parquet(path: Path) -> RawTable:
+    """Return a Parquet file's columns; nested and binary ones are refused."""
+    try:
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
+        for column in table.schema:
+            if _is_opaque(column.type):
+                raise BadInput(
+                    f"{path.name}: expected columns of numbers, texts or dates, got column '{column.name}' of type "
+                    f"{column.type}. Drop it, or spread it over plain columns."
+                )
+        return RawTable(table.to_pandas(date_as_object=False))
+    except BadInput:
+        raise
+    except Exception as error:  # a damaged file makes the decoder raise whatever the damage leads it to
+        raise BadInput(
+            f"{path.name}: expected a Parquet file, got: {str(error)[:200]}. Write the file again, or name its format."
+        ) from None
+
+
+def _is_opaque(type_: pa.DataType) -> bool:
+    """Tell whether a column's values are neither numbers, texts nor moments."""
+    value = type_.value_type if pa.types.is_dictionary(type_) else type_
+    kinds = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return any(is_kind(value) for is_kind in (*kinds, pa.types.is_time))
+
+
+# svmlight ---------------------------------------------------------------------------------------------------------
+
+
+def read_svmlight(path: Path) -> RawTable:
+    """Return an svmlight (LIBSVM) file's matrix and labels; indices count from 0 if a 0 occurs, else from 1."""
+    data = read_bytes(path)
+    refuse_foreign(data[:1024], path.name)
+    data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    try:
+        X, labels = load_svmlight_file(io.BytesIO(data), zero_based="auto")
+    except (ValueError, OverflowError, IndexError) as error:
+        raise _svmlight_error(data, path.name, str(error)) from None
+    if not (np.isfinite(X.data).all() and np.isfinite(labels).all()) or X.shape[1] > MAX_INDEX:
+        raise _svmlight_error(data, path.name, "a value that is not finite, or a huge index")
+    lines = [i for i, line in enumerate(data.split(b"\n"), start=1) if line.split(b"#", 1)[0].strip()]
+    return RawTable(csr_matrix(X), labels=labels, lines=np.array(lines, dtype=np.int64))
+
+
+def _svmlight_error(data: bytes, name: str, message: str) -> BadInput:
+    """Return the error that names the first offending line: scikit-learn's reader does not say which it was."""
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        defect = _svmlight_defect(line.split(b"#", 1)[0].decode("utf-8", "replace").split())
+        if defect:
+            return BadInput(f"{name}, line {number}: expected 'label index:value …', got {defect}. Mend that line.")
+    return BadInput(f"{name}: expected lines 'label index:value …', got: {message}. Name the right format.")
+
+
+def _svmlight_defect(fields: list[str]) -> str | None:
+    """Return what is wrong with a line's fields, or None."""
+    if not fields:
+        return None
+    if not _is_finite(fields[0]):
+        return f"the label '{fields[0][:40]}', which is not a finite number"
+    previous = -1
+    for position, item in enumerate(fields[1:]):
+        index, colon, value = item.partition(":")
+        if index == "qid" and position == 0:
+            continue
+        if not colon:
+            return f"'{item[:40]}' without a colon"
+        if not re.fullmatch(r"\+?[0-9]{1,9}", index) or int(index) > MAX_INDEX:
+            return f"the index '{index[:40]}', which is not a whole number from 0 to {MAX_INDEX}"
+        if int(index) <= previous:
+            return f"index {int(index)} after index {previous}: indices must ascend"
+        if not _is_finite(value):
+            return f"the value '{value[:40]}' of index {int(index)}, which is not a finite number"
+        previous = int(index)
+    return None
+
+
+def _is_finite(text: str) -> bool:
+    return _is_number(text) and math.isfinite(float(text))
+
+
+# KEEL, ARFF and scikit-learn's own --------------------------------------------------------------------------------
+
+
+def read_arff(path: Path) -> RawTable:
+    """Return the table of an ARFF file or a KEEL .dat file."""
+    relation = arff.parse(read_text(path), path.name)
+    return RawTable(relation.frame, target=relation.target, lines=relation.lines)
+
+
+def read_sklearn(name: str) -> RawTable:
+    """Return a data set that scikit-learn carries, its classes by the names that a person knows."""
+    _, loader, target = SKLEARN[name]
+    bunch = loader(as_frame=True)
+    frame = bunch.data.copy()
+    frame[target] = np.array([str(label) for label in bunch.target_names], dtype=object)[bunch.target.to_numpy()]
+    return RawTable(frame, target=target)

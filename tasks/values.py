@@ -1,0 +1,222 @@
+"""The values that cross a stage. Each is frozen, small, and named as the field names it.
+
+A data set travels as a path with digests (`Dataset`); its arrays (`Table`) live inside one task only
+and are read again, and verified, by ``tasks.convert.load``.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_matrix
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A file as it came: where it lies, in which format, and the digest of its bytes."""
+
+    name: str
+    path: Path
+    format: str  # csv, parquet, svmlight, keel, arff, sklearn
+    source: str  # what the user or the catalogue named: a path, or "scikit-learn load_digits"
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class ConversionRule:
+    """How labels become two classes: the target column and the positive class (None: the rarest of two)."""
+
+    target: str | None = None
+    positive: str | None = None
+    delimiter: str | None = None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a data set came from and what conversion did to it."""
+
+    source: str
+    format: str
+    raw_sha256: str
+    raw_size_bytes: int
+    rule: str  # in words: "8 against the rest", "minority class M positive"
+    label_counts: dict[str, int]  # original label -> rows
+    positive_label: str
+    negative_label: str  # the other label, or "rest"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The arrays of a data set: X as a DataFrame (numbers and texts) or CSR, y as int8 of ±1."""
+
+    X: pd.DataFrame | csr_matrix
+    y: np.ndarray
+
+    def rows(self, index: np.ndarray) -> "Table":
+        """Return the rows with these positions, in this order."""
+        return Table(self.X.iloc[index] if isinstance(self.X, pd.DataFrame) else self.X[index], self.y[index])
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A converted data set: everything about it but its arrays, which ``tasks.convert.load`` brings."""
+
+    name: str
+    raw: RawFile
+    rule: ConversionRule
+    sha256: str  # over names, dtypes, shapes and bytes of X and y
+    n_rows: int
+    n_features: int
+    n_pos: int
+    n_neg: int
+    is_sparse: bool
+    text_columns: tuple[str, ...]
+    missing_cells: dict[str, int]  # column -> missing values, only columns that have any
+    provenance: Provenance
+
+    @property
+    def imbalance_ratio(self) -> float:
+        return self.n_neg / self.n_pos
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that `check` noticed; a warning, for an error stops the run as BadInput."""
+
+    kind: str  # duplicates_across_split, contradictory_labels, constant_column, separating_column, missing_values, text_column
+    severity: str  # "warning" or "info"
+    message: str  # one sentence: what, how many, what to do
+    count: int
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Split:
+    """One train/test division by row positions; fold -1 is the refit on all rows (empty test)."""
+
+    fold: int
+    train: np.ndarray
+    test: np.ndarray
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The training rows of one split that the sampler kept, after preprocessing fitted on its training rows."""
+
+    fold: int
+    rows: np.ndarray  # positions in the data set
+    n_pos: int
+    n_neg: int
+    n_neg_before: int
+    preprocessing: Any  # fitted scikit-learn transformer
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A fitted pipeline with what chose it and what certifies it."""
+
+    fold: int
+    pipeline: Any  # scikit-learn Pipeline(preprocessing, solver), without the sampler
+    chosen: dict[str, float]  # {"lam": 1e-3} or {"C": 1.0}
+    search: dict[str, list[float]]  # "value" (the grid), "mean" and "sd" of the inner validation scores
+    threshold: float
+    objective: float
+    dual_gap: float
+    status: str
+    n_iter: int
+    history: dict[str, np.ndarray]
+    fit_s: float
+    search_s: float
+
+    @property
+    def scale(self) -> float:
+        """The unit of the certificate: the objective at w = 0, or 1 if that is smaller."""
+        return max(1.0, abs(float(self.history["objective"][0])))
+
+    @property
+    def certificate(self) -> float:
+        """The upper bound of suboptimality in units of ``scale``: what every solver compares with its tol."""
+        return self.dual_gap / self.scale
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The metrics of one model on one set of rows."""
+
+    auc: float
+    auc_low: float
+    auc_high: float
+    auc_variance: float
+    gmean: float
+    sensitivity: float
+    specificity: float
+    average_precision: float
+    n_pos: int
+    n_neg: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One fold's metrics on its training and its test rows, with the test ROC curve."""
+
+    fold: int
+    threshold: float
+    train: Scores
+    test: Scores
+    fpr: np.ndarray
+    tpr: np.ndarray
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """All that one (data set, solver, sampler) cell produced; `error` is set where it failed."""
+
+    dataset: str
+    method: str  # unique in the experiment: "sdcd_perm" or "u1+linear_svm"
+    solver: str
+    sampler: str
+    samples: tuple[Sample, ...] = ()
+    models: tuple[FittedModel, ...] = ()  # one per fold
+    evaluations: tuple[Evaluation, ...] = ()
+    final: FittedModel | None = None  # refitted on all rows
+    repeats: int = 1
+    seconds: float = 0.0
+    error: str | None = None
+
+    def fold_values(self, metric: str, part: str = "test") -> np.ndarray:
+        """Return one metric over the folds, for example ``fold_values("auc")``."""
+        return np.array([getattr(getattr(e, part), metric) for e in self.evaluations])
+
+    def mean_sd(self, metric: str, part: str = "test") -> tuple[float, float]:
+        """Return mean and sample standard deviation over the folds (0 for a single fold)."""
+        values = self.fold_values(metric, part)
+        return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+    def auc_interval(self) -> tuple[float, float]:
+        """Return the 95 % DeLong interval of the mean test AUC; NaN where a fold has one row of a class.
+
+        Within a repeat the test sets are disjoint, so the folds' variances add up; repeats test the same rows
+        again and are taken as fully dependent, so they narrow nothing. The training sets overlap: the interval
+        speaks of the test rows' sampling and not of the training's.
+        """
+        variances = self.fold_values("auc_variance")
+        half = 1.959963984540054 * np.sqrt(self.repeats * variances.sum()) / len(variances)
+        mean = self.mean_sd("auc")[0]
+        low, high = np.clip([mean - half, mean + half], 0.0, 1.0)
+        return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class ExperimentResult:
+    """What `track` and `report` tell of."""
+
+    name: str
+    datasets: tuple[Dataset, ...]
+    findings: dict[str, tuple[Finding, ...]]  # data set -> findings
+    results: tuple[MethodResult, ...]
+    config: dict[str, Any] = field(default_factory=dict)
+    run_id: str = ""
+    facts: dict[str, str] = field(default_factory=dict)  # git commit, versions, seed, ... for the report's foot

@@ -1,0 +1,180 @@
+"""Check: each finding on data where the answer is known by construction, then on real data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+from sklearn.metrics import roc_auc_score
+
+from tasks import check as module
+from tasks.check import check, row_keys, separating_columns
+from tasks.convert import convert
+from tasks.download import download
+from tasks.errors import BadInput
+from tasks.split import make_splits
+from tasks.values import ConversionRule, Table
+
+
+@pytest.fixture
+def checked(tmp_path):
+    """Return the findings on a DataFrame with target y, by kind."""
+
+    def run(frame, folds=2, repeats=1, seed=0, target="y", positive=None):
+        path = tmp_path / "data.csv"
+        frame.to_csv(path, index=False)
+        dataset = convert.fn(download.fn("d", str(path)), ConversionRule(target, positive))
+        return {f.kind: f for f in check.fn(dataset, folds, repeats, seed)}
+
+    return run
+
+
+def noise(n, seed=0):
+    """Return n rows of two random columns and labels that have nothing to do with them, one in four positive."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "y": np.arange(n) % 4 == 0})
+
+
+def test_clean_data_have_no_findings(checked):
+    assert checked(noise(40)) == {}
+
+
+def test_a_class_smaller_than_the_folds_is_refused(checked):
+    frame = noise(12)
+    with pytest.raises(BadInput) as error:
+        checked(frame, folds=5)
+    assert str(error.value) == (
+        "d: expected at least 5 rows in each class for 5 folds, got 3 of class 'True'. "
+        "Use --folds 3 or fewer, or add rows of that class."
+    )
+    frame["y"] = np.arange(12) == 0
+    with pytest.raises(BadInput, match=r"got 1 of class 'True'\. Add rows of that class\."):
+        checked(frame)
+
+
+def test_duplicates_are_counted_for_the_actual_split(checked):
+    frame = noise(40)
+    frame.loc[:9, ["a", "b"]] = frame.loc[10:19, ["a", "b"]].to_numpy()
+    frame["y"] = frame.index % 10 < 3  # copies agree in their labels
+    finding = checked(frame, folds=4, seed=1)["duplicates_across_split"]
+    y = np.where(frame["y"], 1, -1)
+    points = frame[["a", "b"]].apply(tuple, axis=1)
+    crossing = sum(points[s.test].isin(set(points[s.train])).sum() for s in make_splits(y, 4, 1, 1))
+    assert 0 < crossing <= 20
+    assert finding.count == crossing
+    assert finding.severity == "warning"
+    assert f"20 of 40 rows (50.0%) have the same features as another row, and {crossing} of them" in finding.message
+
+
+def test_contradictory_labels_count_rows_and_points(checked):
+    frame = noise(40)
+    frame.loc[:3, ["a", "b"]] = [[1, 1], [1, 1], [1, 1], [2, 2]]
+    frame.loc[4, ["a", "b"]] = [2, 2]
+    finding = checked(frame)["contradictory_labels"]  # labels 1 0 0 | 0 1
+    assert finding.count == 5
+    assert finding.message.startswith("5 of 40 rows (12.5%) contradict each other: 2 points with both labels.")
+
+
+def test_constant_columns(checked):
+    frame = noise(40).assign(one=1, word="w", gaps=[5.0, np.nan] * 20)
+    finding = checked(frame)["constant_column"]
+    assert finding.columns == ("one", "word", "gaps")  # missing numbers are imputed, with 5
+    assert finding.message == (
+        "3 columns with one value only ('one', 'word', 'gaps') cannot rank anything. Drop them to save time."
+    )
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda y, rng: y * 10 + rng.normal(size=len(y)) * 0.1,
+        lambda y, rng: -y.astype(float),
+        lambda y, rng: np.where(y, "paid", "open"),
+        lambda y, rng: np.where(y, 3.0, np.nan),  # known only after the outcome
+        lambda y, rng: np.where(y, rng.normal(size=len(y)), np.nan),
+    ],
+)
+def test_a_column_that_separates_the_classes_is_a_suspect(checked, leak):
+    frame = noise(80)
+    frame["leak"] = leak(frame["y"].to_numpy(), np.random.default_rng(1))
+    finding = checked(frame)["separating_column"]
+    assert finding.columns == ("leak",)
+    assert "a leak of the label?" in finding.message
+
+
+def test_a_name_for_each_row_is_an_identifier_and_no_leak(checked):
+    findings = checked(noise(200).assign(who=[f"person {i}" for i in range(200)]))
+    assert set(findings) == {"text_column"}
+    finding = findings["text_column"]
+    assert finding.severity == "warning"
+    assert "200 different values and looks like an identifier: only the 99 most frequent" in finding.message
+
+
+def test_text_columns_and_missing_values_are_reported(checked):
+    frame = noise(40).assign(kind=["u", "v"] * 20)
+    frame.loc[[2, 3, 6], "a"] = np.nan
+    findings = checked(frame)
+    assert findings["text_column"].message == "Text column 'kind' is one-hot encoded: 2 values."
+    assert findings["text_column"].severity == findings["missing_values"].severity == "info"
+    assert findings["missing_values"].count == 3
+    assert "3 missing cells in 1 of 3 columns (most in 'a' 7.5%)" in findings["missing_values"].message
+
+
+def test_numbers_spoilt_by_a_word_are_named(checked):
+    frame = noise(40).astype({"a": object})
+    frame.loc[5, "a"] = "unknown"
+    finding = checked(frame)["text_column"]
+    assert finding.severity == "warning"
+    assert "read as text because of values such as 'unknown'" in finding.message
+
+
+small = st.lists(st.lists(st.sampled_from([0.0, 1.0, -1.0, 2.5]), min_size=3, max_size=3), min_size=1, max_size=12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(small)
+def test_equal_rows_and_only_they_have_equal_keys(rows):
+    X = np.array(rows) + 0.0
+    same = (X[:, None, :] == X[None, :, :]).all(axis=2)
+    for form in (pd.DataFrame(X), csr_matrix(X)):
+        keys = row_keys(form)
+        np.testing.assert_array_equal(keys[:, None] == keys[None, :], same)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10_000))
+def test_sparse_columns_are_judged_as_dense_ones(seed):
+    """The bound that spares most sparse columns the sorting never hides a suspect."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(60) < 0.3, 1, -1)
+    y[:2] = [1, -1]
+    shares = rng.choice([0.0, 0.05, 1.0], size=(2, 8))  # of stored values in either class
+    X = np.where(rng.random((60, 8)) < shares[(y > 0).astype(int)], rng.choice([1.0, -1.0, 3.0], size=(60, 8)), 0.0)
+    areas = np.array([roc_auc_score(y, column) for column in X.T])
+    expected = tuple(f"feature {j + 1}" for j in np.flatnonzero(np.maximum(areas, 1 - areas) > module.SEPARATES))
+    finding = separating_columns(Table(csr_matrix(X), y.astype(np.int8)))
+    assert (finding.columns if finding else ()) == expected
+
+
+def findings_on(path, **rule):
+    dataset = convert.fn(download.fn(path.name, str(path)), ConversionRule(**rule))
+    return {f.kind: f for f in check.fn(dataset, 5, 1, 0)}
+
+
+def test_real_data_show_what_is_known_of_them(mirror):
+    led = findings_on(mirror / "keel/led7digit-0-2-4-5-6-7-8-9_vs_1.dat")
+    assert "7 points with both labels" in led["contradictory_labels"].message  # 90 distinct rows of 443
+    pages = findings_on(mirror / "keel/page-blocks0.dat")
+    assert "10 points with both labels" in pages["contradictory_labels"].message
+    guide = findings_on(mirror / "libsvm/svmguide3")
+    assert guide["constant_column"].columns == ("feature 22",)
+    ozone = findings_on(mirror / "uci/eighthr.data", target="-1")
+    assert ozone["text_column"].columns == ("column_1",)  # the date
+    assert ozone["missing_values"].severity == "info"
+
+
+def test_a_wide_sparse_set_is_never_densified(mirror):
+    """55,197 columns of 6,412 rows would take 2.8 GB."""
+    findings = findings_on(mirror / "libsvm/sector.scale", positive="1")
+    assert set(findings) == {"duplicates_across_split", "constant_column"}
