@@ -1,0 +1,308 @@
+"""The report of an experiment: one HTML page that needs nothing else, and the same table for the console.
+
+Both are made from `summary_rows`, so that they cannot disagree.
+"""
+
+import base64
+import json
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from statistics import median_low
+from typing import Any
+
+import jinja2
+import numpy as np
+from matplotlib.figure import Figure
+from rich.table import Table
+from rich.text import Text
+
+from tasks import plots
+from tasks.stage import stage
+from tasks.values import Dataset, ExperimentResult, FittedModel, MethodResult
+
+TEMPLATES = Path(__file__).parent / "templates"
+CONVERGED = "converged"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A metric over the folds: its mean and sample standard deviation."""
+
+    mean: float
+    sd: float
+
+    def text(self, digits: int) -> str:
+        return f"{self.mean:.{digits}f} ± {self.sd:.{digits}f}"
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One cell (data set, method) of the experiment; a failed one has an error and no metrics."""
+
+    dataset: str
+    method: str
+    solver: str
+    sampler: str
+    seconds: float
+    error: str | None = None
+    auc: Spread | None = None  # on the test folds, like every metric without "train" in its name
+    auc_low: float = 0.0
+    auc_high: float = 0.0
+    train_auc: Spread | None = None
+    gmean: Spread | None = None
+    sensitivity: Spread | None = None
+    specificity: Spread | None = None
+    average_precision: Spread | None = None
+    kept: tuple[str, str] = ("–", "")  # training rows after the sampler, and of how many
+    chosen: tuple[str, str] = ("–", "")  # parameters, and their range over the folds
+    gap: float = float("nan")  # the certificate of the worst fit, in units of its objective at w = 0
+    status: str = ""
+    is_best: bool = False
+
+    @property
+    def gap_in_short(self) -> str:
+        """Return the gap with one digit; "none" where the solver has no certificate."""
+        return "none" if not isfinite(self.gap) else f"{self.gap:.0e}" if self.gap > 0 else "0"
+
+    @property
+    def certificate(self) -> str:
+        """Return the gap with a tick if every fit converged, or with the status that says why not."""
+        return f"{self.gap_in_short} {'✓' if self.status == CONVERGED else self.status}"
+
+    def overlaps(self, other: "SummaryRow") -> bool:
+        """Return whether the two AUC intervals share a point."""
+        return self.auc_low <= other.auc_high and other.auc_low <= self.auc_high
+
+
+# --- the table -------------------------------------------------------------------------------------------------
+
+
+def summary_rows(result: ExperimentResult) -> list[SummaryRow]:
+    """Return one row per cell, data sets and methods in the order in which they were run.
+
+    The highest mean test AUC of each data set is marked; equal means are all marked.
+    """
+    best: dict[str, float] = {}
+    for cell in result.results:
+        if cell.evaluations:
+            best[cell.dataset] = max(best.get(cell.dataset, 0.0), cell.mean_sd("auc")[0])
+    return [_summary_row(cell, best.get(cell.dataset)) for cell in result.results]
+
+
+def _summary_row(cell: MethodResult, best_auc: float | None) -> SummaryRow:
+    identity = {name: getattr(cell, name) for name in ("dataset", "method", "solver", "sampler", "seconds")}
+    if cell.error is not None or not cell.evaluations:
+        return SummaryRow(**identity, error=cell.error or "no fold was evaluated")
+    names = ("auc", "gmean", "sensitivity", "specificity", "average_precision")
+    metrics = {name: Spread(*cell.mean_sd(name)) for name in names}
+    low, high = cell.auc_interval()
+    fit = _worst_fit([*cell.models, *([cell.final] if cell.final else [])])
+    return SummaryRow(
+        **identity,
+        **metrics,
+        auc_low=low,
+        auc_high=high,
+        train_auc=Spread(*cell.mean_sd("auc", "train")),
+        kept=_kept(cell),
+        chosen=_chosen(cell.models),
+        gap=fit.certificate if fit else float("nan"),
+        status=fit.status if fit else "not fitted",
+        is_best=metrics["auc"].mean == best_auc,
+    )
+
+
+def _worst_fit(models: Sequence[FittedModel]) -> FittedModel | None:
+    """Return the fit that is furthest from certified: not converged first, then the largest gap."""
+    return max(
+        models,
+        key=lambda m: (m.status != CONVERGED, m.certificate if isfinite(m.certificate) else float("inf")),
+        default=None,
+    )
+
+
+def _kept(cell: MethodResult) -> tuple[str, str]:
+    """Return the training rows that the sampler kept, mean over folds: ("158", "of 235 (67 %)")."""
+    samples = [sample for sample in cell.samples if sample.fold >= 0]
+    if not samples:
+        return "–", ""
+    kept = np.mean([s.n_pos + s.n_neg for s in samples])
+    before = np.mean([s.n_pos + s.n_neg_before for s in samples])
+    return _thousands(kept), f"of {_thousands(before)} ({100 * kept / before:.0f} %)"
+
+
+def _chosen(models: Sequence[FittedModel]) -> tuple[str, str]:
+    """Return the chosen parameters, median and range over the folds: ("λ 0.001", "1e-05 to 0.001")."""
+    medians, ranges = [], []
+    for name in models[0].chosen if models else ():
+        values = sorted(model.chosen[name] for model in models)
+        # The lower median is a value that was really chosen, not a mean of two.
+        medians.append(f"{plots.PARAMETER_LABELS.get(name, name)} {median_low(values):.3g}")
+        ranges.append(f"{values[0]:.3g} to {values[-1]:.3g}" if values[0] != values[-1] else "in every fold")
+    return ", ".join(medians) or "–", ", ".join(ranges)
+
+
+def _thousands(value: float) -> str:
+    """Return a count with its thousands set apart by narrow no-break spaces, as ISO 80000 writes them."""
+    return f"{value:,.0f}".replace(",", "\u202f")
+
+
+def summary_table(result: ExperimentResult) -> Table:
+    """Return the table for the console: fits 80 columns; failed cells in place, their reasons underneath."""
+    table = Table(title=Text(result.name), title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in ("dataset", "solver", "sampler"):
+        table.add_column(name, overflow="fold")
+    for name in ("AUC ± sd", "G-mean ± sd", "secs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("certificate", no_wrap=True)
+    rows = summary_rows(result)
+    for row in rows:
+        table.add_row(*_console_cells(row))
+    failed = [f"{row.dataset} / {row.method} failed: {row.error}" for row in rows if row.error]
+    if failed:
+        table.caption, table.caption_justify = Text("\n".join(failed), style="red"), "left"
+    return table
+
+
+def _console_cells(row: SummaryRow) -> list[Text]:
+    """Return the cells as Text: a name such as ``[red]`` is printed, not obeyed."""
+    start = [Text(row.dataset), Text(row.solver), Text(row.sampler)]
+    if row.error:
+        return [*start, Text("failed", style="red"), Text("–"), Text(f"{row.seconds:.1f}"), Text("–")]
+    certified = "green" if row.status == CONVERGED else "yellow"
+    return [
+        *start,
+        Text(row.auc.text(3), style="bold" if row.is_best else ""),
+        Text(row.gmean.text(3)),
+        Text(f"{row.seconds:.1f}"),
+        Text(row.certificate, style=certified),
+    ]
+
+
+# --- the page --------------------------------------------------------------------------------------------------
+
+
+def render_html(result: ExperimentResult) -> str:
+    """Return one self-contained page: no link, no script, images inside, every text escaped."""
+    rows = summary_rows(result)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["thousands"] = _thousands
+    page = environment.get_template("report.html.j2").render(
+        result=result,
+        sections=[_section(result, dataset, rank, rows) for rank, dataset in enumerate(result.datasets, 1)],
+        n_methods=len({cell.method for cell in result.results}),
+        n_failed=sum(row.error is not None for row in rows),
+        config=json.dumps(result.config, indent=2, ensure_ascii=False, default=str),
+    )
+    # A tracking address in the configuration reads the same with its colon as an entity, and no tool takes the
+    # page for one that reaches out. The template itself has no address, so no style or tag is touched.
+    return page.replace("://", "&#58;//")
+
+
+def _section(result: ExperimentResult, dataset: Dataset, rank: int, rows: Sequence[SummaryRow]) -> dict[str, Any]:
+    """Return what the template needs to tell of one data set."""
+    own = [row for row in rows if row.dataset == dataset.name]
+    cells = [cell for cell in result.results if cell.dataset == dataset.name]
+    findings = result.findings.get(dataset.name, ())
+    return {
+        "id": f"set-{rank}",
+        "dataset": dataset,
+        "rows": own,
+        "headline": headline(own),
+        "scale": _interval_scale(own),
+        "findings": sorted(findings, key=lambda finding: finding.severity != "warning"),
+        "figures": list(_figures(dataset, cells, own, _selection_score(result))),
+    }
+
+
+def headline(rows: Sequence[SummaryRow]) -> str:
+    """Return one sentence on a data set's best method that claims no more than the intervals allow."""
+    done = [row for row in rows if not row.error]
+    if not done:
+        return "every method failed."
+    best = next(row for row in done if row.is_best)
+    others = [row for row in done if row is not best]
+    start = (
+        f"{best.method} has the highest mean test AUC, {best.auc.mean:.4f} "
+        f"(95 % interval {best.auc_low:.4f} to {best.auc_high:.4f})"
+    )
+    if not others:
+        return f"{start}; no other method finished."
+    level = sum(best.overlaps(row) for row in others)
+    if level == 0:
+        return f"{start}; no other method's interval reaches it."
+    share = "the interval of the one other method overlaps"
+    if len(others) > 1:
+        share = f"the intervals of {level} of the {len(others)} other methods overlap"
+    return f"{start}; {share} it, so the table alone does not rank them."
+
+
+def _selection_score(result: ExperimentResult) -> str:
+    """Return the name of the inner validation score, which the configuration decides."""
+    return "G-mean" if result.config.get("validation", {}).get("select_by") == "gmean" else "AUC"
+
+
+def _interval_scale(rows: Sequence[SummaryRow]) -> tuple[float, float]:
+    """Return the AUC range that the interval bars of one data set share."""
+    done = [row for row in rows if not row.error]
+    if not done:
+        return 0.0, 1.0
+    low, high = min(row.auc_low for row in done), max(row.auc_high for row in done)
+    return low, max(high, low + 1e-6)
+
+
+def _figures(
+    dataset: Dataset, cells: Sequence[MethodResult], rows: Sequence[SummaryRow], score: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the figures that have something to show, each with its caption and the text that stands for it."""
+    aucs = ", ".join(f"{row.method} {row.auc.mean:.4f}" for row in rows if row.auc)
+    gaps = ", ".join(f"{row.method} {row.certificate}" for row in rows if row.auc)
+    told = (
+        (
+            plots.roc_comparison(cells),
+            "ROC on the test folds: vertical mean over the folds, whole and at the upper left corner.",
+            f"Mean test ROC curves on {dataset.name}. Mean AUC: {aucs}.",
+        ),
+        (
+            plots.search_comparison(cells, score),
+            f"Inner validation {score} against the searched parameter, mean over the outer folds; no test row is used.",
+            f"Inner validation {score} on {dataset.name} against the searched parameter of each method.",
+        ),
+        (
+            plots.convergence_comparison(cells),
+            "Certificate of the refit against updates. Solvers minimise different objectives and count different "
+            "units of work: read each curve's fall, do not compare heights.",
+            f"Dual gap against updates on {dataset.name}. Largest gap over all fits: {gaps}.",
+        ),
+    )
+    yield from ({"caption": caption, "alt": alt, **_image(figure)} for figure, caption, alt in told if figure)
+
+
+def _image(figure: Figure) -> dict[str, Any]:
+    """Return the figure as a data URI, with its size in pixels so that the page does not jump."""
+    width, height = (figure.get_size_inches() * plots.DPI).astype(int)
+    encoded = base64.b64encode(plots.png_bytes(figure)).decode("ascii")
+    return {"uri": f"data:image/png;base64,{encoded}", "width": width, "height": height}
+
+
+@stage(name="report", task_run_name="report {result.name}")
+def write_report(result: ExperimentResult, path: Path) -> Path:
+    """Write the page; a reader sees the old one or the new one, never half of one."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        temporary.write_text(render_html(result), encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path

@@ -1,0 +1,341 @@
+"""Report: the page and the console table say the same, escape everything, and claim no more than they may."""
+
+import base64
+import re
+import shutil
+import struct
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from sample_results import dataset_of, experiment
+
+from tasks.report import Spread, SummaryRow, headline, render_html, summary_rows, summary_table, write_report
+from tasks.values import ExperimentResult, Finding
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render_html(experiment())
+
+
+class Reader(HTMLParser):
+    """Collects what the tests ask of a page: tags in order with attributes, text, and each table row's cells."""
+
+    VOID = frozenset({"meta", "br", "img", "line", "circle"})
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.tags: list[tuple[str, dict]] = []
+        self.open: list[str] = []
+        self.rows: list[list[str]] = []
+        self.text = ""
+        self.feed(page)
+        assert self.open == [], f"left open: {self.open}"
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+        if "td" in self.open or "th" in self.open:
+            self.rows[-1][-1] = " ".join(f"{self.rows[-1][-1]} {data}".split())
+
+    def all(self, tag: str) -> list[dict]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def console_text(result: ExperimentResult, width: int = 80) -> str:
+    console = Console(width=width, file=StringIO(), color_system=None)
+    console.print(summary_table(result))
+    return console.file.getvalue()
+
+
+def renamed(result: ExperimentResult, name: str) -> ExperimentResult:
+    """Return the first data set's part of the result, with `name` wherever a user's text can stand."""
+    first = result.datasets[0]
+    own = [r for r in result.results if r.dataset == first.name]
+    provenance = replace(first.provenance, positive_label=name, rule=name, source=name)
+    finding = Finding("constant_column", "warning", f"column {name} is constant", 1, (name,))
+    return replace(
+        result,
+        name=name,
+        datasets=(replace(first, name=name, provenance=provenance),),
+        findings={name: (finding,)},
+        results=tuple(replace(r, dataset=name, error=name if r.error else None) for r in own),
+        config={name: name},
+        facts={name: name},
+        run_id=name,
+    )
+
+
+def row(method: str, auc: float, half: float, best: bool = False) -> SummaryRow:
+    spread = Spread(auc, 0.01)
+    bounds = {"auc_low": auc - half, "auc_high": auc + half}
+    return SummaryRow("d", method, method, "none", 1.0, auc=spread, is_best=best, **bounds)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------
+
+
+def test_rows_hold_the_folds_means_in_the_order_of_the_run():
+    result = experiment()
+    rows = summary_rows(result)
+    assert [(r.dataset, r.method) for r in rows] == [(c.dataset, c.method) for c in result.results]
+    assert (rows[0].auc.mean, rows[0].auc.sd) == result.results[0].mean_sd("auc")
+    assert (rows[0].auc_low, rows[0].auc_high) == result.results[0].auc_interval()
+    assert rows[0].train_auc.mean == result.results[0].fold_values("auc", "train").mean()
+
+
+def test_one_best_per_data_set_and_it_has_the_highest_mean():
+    for name in ("digits_8", "breast_cancer"):
+        rows = [r for r in summary_rows(experiment()) if r.dataset == name and not r.error]
+        (best,) = [r for r in rows if r.is_best]
+        assert best.auc.mean == max(r.auc.mean for r in rows)
+
+
+def test_equal_means_are_all_marked():
+    cells = experiment().results
+    twins = replace(experiment(), results=(cells[0], replace(cells[0], method="twin"), cells[2]))
+    assert [r.is_best for r in summary_rows(twins)] == [True, True, False]
+
+
+def test_certificate_is_of_the_worst_fit():
+    """One fold of five that stopped early must not hide behind four that converged with larger gaps."""
+    cell = experiment().results[1]
+    early = replace(cell.models[2], status="max_iter", dual_gap=1e-7)
+    mixed = replace(cell, models=(*cell.models[:2], early, *cell.models[3:]))
+    certificates = [r.certificate for r in summary_rows(replace(experiment(), results=(cell, mixed)))]
+    assert certificates == ["3e-05 ✓", "1e-07 max_iter"]
+
+
+def test_certificate_is_in_units_of_the_objective_at_zero():
+    """A gap of 0.5 is little for C n = 1437 slack units, and half of everything for a mean over pairs."""
+    (cell, *_) = experiment().results
+    history = cell.final.history | {"objective": np.array([1437.0, 17.6])}
+    large = replace(cell.final, history=history, dual_gap=0.5)
+    assert large.certificate == pytest.approx(0.5 / 1437)
+    assert replace(cell.final, dual_gap=0.5).certificate == 0.5
+
+
+@pytest.mark.parametrize(
+    ("gap", "status", "expected"),
+    [
+        (3.2e-4, "converged", "3e-04 ✓"),
+        (0.02, "max_iter", "2e-02 max_iter"),
+        (0.0, "converged", "0 ✓"),
+        (-1e-18, "converged", "0 ✓"),
+        (float("nan"), "max_iter", "none max_iter"),
+        (float("inf"), "diverged", "none diverged"),
+    ],
+)
+def test_certificate_in_short(gap, status, expected):
+    assert replace(row("m", 0.9, 0.1), gap=gap, status=status).certificate == expected
+
+
+def test_sampled_rows_and_chosen_parameter():
+    """1,797 rows leave 1,437.6 for training on average; u1 keeps 55 % of the majority; one fold of five chose 10⁻³."""
+    rows = {r.method: r for r in summary_rows(experiment()) if r.dataset == "digits_8"}
+    assert rows["u1+linear_svm"].kept == ("853", "of 1\u202f438 (59 %)")
+    assert rows["u1+linear_svm"].chosen == ("C 0.01", "0.001 to 0.01")
+    assert rows["sdcd"].kept == ("1\u202f438", "of 1\u202f438 (100 %)")
+    assert rows["oam_seq"].chosen == ("–", "")
+
+
+# --- what may be said ------------------------------------------------------------------------------------------
+
+
+def test_overlapping_intervals_have_no_winner():
+    said = headline([row("a", 0.90, 0.02, best=True), row("b", 0.89, 0.02), row("c", 0.80, 0.02)])
+    assert said.startswith("a has the highest mean test AUC, 0.9000 (95 % interval 0.8800 to 0.9200)")
+    assert said.endswith("the intervals of 1 of the 2 other methods overlap it, so the table alone does not rank them.")
+
+
+def test_headline_without_overlap_without_rival_and_without_result():
+    best, failed = row("a", 0.90, 0.01, best=True), SummaryRow("d", "x", "x", "none", 1.0, error="E: no")
+    assert headline([best, row("b", 0.80, 0.02)]).endswith("; no other method's interval reaches it.")
+    assert headline([best, row("b", 0.89, 0.02)]).endswith("does not rank them.")
+    assert headline([best, failed]).endswith("; no other method finished.")
+    assert headline([failed]) == "every method failed."
+
+
+def test_nothing_is_called_a_winner(page):
+    assert not re.search(r"\b(winner|wins|beats|significant)", Reader(page).text, re.IGNORECASE)
+
+
+# --- the console -----------------------------------------------------------------------------------------------
+
+
+def test_console_table_fits_80_columns_with_failures_in_place():
+    text = console_text(experiment())
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len([line for line in lines if line.startswith("breast_cancer ")]) == 7  # six methods and one reason
+    place = next(i for i, line in enumerate(lines) if "oam_seq" in line)
+    assert "failed" in lines[place] and "linear_svm" in lines[place - 1]
+    assert "digits_8 / oam_seq failed: ValueError: Expected lam > 0, got 0" in text
+
+
+def test_console_table_of_long_names_folds_names_but_not_numbers():
+    text = console_text(renamed(experiment(), "a_very_long_name_of_a_data_set_" * 3))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text and "0.968 ± 0.017" in text
+
+
+def test_console_prints_markup_instead_of_obeying_it():
+    assert "[red]x[/]" in console_text(renamed(experiment(), "[red]x[/]"))
+
+
+def test_page_and_console_agree(page):
+    shown = {tuple(cells[:2]) for cells in Reader(page).rows}
+    for r in summary_rows(experiment()):
+        name = r.solver if r.sampler == "none" else f"{r.solver} on {r.sampler} sample"
+        assert (name, r.auc.text(4) if r.auc else "failed") in shown
+
+
+# --- the page --------------------------------------------------------------------------------------------------
+
+
+def test_page_needs_nothing_from_outside(page):
+    assert "://" not in page
+    reader = Reader(page)
+    assert reader.all("script") == reader.all("link") == []
+    assert all(image["src"].startswith("data:image/png;base64,") for image in reader.all("img"))
+    assert all(anchor["href"].startswith("#set-") for anchor in reader.all("a"))
+    assert {"http-equiv": "Content-Security-Policy"}.items() <= reader.all("meta")[2].items()
+
+
+def test_every_text_of_a_user_is_escaped():
+    name = '<script>alert("x")</script>\'"&'
+    reader = Reader(render_html(renamed(experiment(), name)))
+    assert reader.all("script") == []
+    assert reader.text.count('<script>alert("x")</script>') >= 12  # title, heading, facts, finding, error, config, ...
+    assert all(name in image["alt"] for image in reader.all("img"))
+
+
+def test_addresses_are_shown_and_not_linked():
+    page = render_html(replace(experiment(), facts={"tracking": "http://127.0.0.1:5000"}))
+    assert "://" not in page
+    assert "http://127.0.0.1:5000" in Reader(page).text
+
+
+def test_page_is_accessible(page):
+    reader = Reader(page)
+    assert reader.all("html") == [{"lang": "en"}] and "<title>quickstart: aucflow report</title>" in page
+    assert all(header.get("scope") in ("col", "row", "rowgroup") for header in reader.all("th"))
+    assert all(len(image["alt"]) > 30 for image in reader.all("img")) and len(reader.all("img")) == 6
+    levels = [int(tag[1]) for tag, _ in reader.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_images_are_as_large_as_the_page_says(page):
+    for image in Reader(page).all("img"):
+        png = base64.b64decode(image["src"].partition(",")[2])
+        assert struct.unpack(">II", png[16:24]) == (int(image["width"]), int(image["height"]))
+
+
+def test_page_tells_the_facts(page):
+    text = re.sub(r"[ \n]+", " ", Reader(page).text)
+    data = ("1\u202f797 × 64", "174, 1\u202f623", "9.33", "8 against rest", "No findings.")
+    run = ("started 2026-11-21 12:00 UTC", "2 cells failed", "1a2b3c4 (dirty)", '"select_by": "auc"', "a tie counts ½")
+    for fact in (*data, *run):
+        assert fact in text, fact
+    assert {"title": "cd34" * 16} in Reader(page).all("code")
+    assert text.index("3 columns hold one value") < text.index("2 cells are empty")  # the warning before the note
+
+
+def test_selection_by_gmean_is_said(page):
+    assert "Inner validation AUC" in page
+    result = replace(experiment(), config={"validation": {"select_by": "gmean"}})
+    assert "Inner validation G-mean" in render_html(result)
+
+
+@pytest.mark.parametrize("keep", ["only failures", "no method"])
+def test_page_of_an_experiment_without_results(keep):
+    failures = tuple(r for r in experiment().results if r.error) if keep == "only failures" else ()
+    result = replace(experiment(), results=failures, facts={}, config={}, run_id="")
+    reader = Reader(render_html(result))
+    assert reader.all("img") == []
+    assert "every method failed." in reader.text
+    assert console_text(result)
+
+
+def test_facts_of_a_data_set_without_methods_are_still_told():
+    extra = dataset_of("extra", np.zeros((4, 3)), np.array([1, -1, -1, -1]), "x.csv", "yes positive")
+    result = replace(experiment(), datasets=(*experiment().datasets, extra))
+    assert "extra" in Reader(render_html(result)).text
+
+
+# --- the file --------------------------------------------------------------------------------------------------
+
+
+def test_write_report_replaces_the_old_page_at_once(tmp_path):
+    path = tmp_path / "reports" / "quickstart.html"
+    assert write_report.fn(experiment(), path) == path
+    path.write_text("old")
+    write_report.fn(experiment(), path)
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert [p.name for p in path.parent.iterdir()] == ["quickstart.html"]
+
+
+def test_failed_write_leaves_the_old_page_and_no_litter(tmp_path, monkeypatch):
+    path = tmp_path / "quickstart.html"
+    path.write_text("old")
+    monkeypatch.setattr("tasks.report.os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_report.fn(experiment(), path)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["quickstart.html"]
+
+
+def open_in_browser(page: Path) -> tuple[Reader, set[str]]:
+    """Open the page in headless Chromium; return what it shows, and who started each network request.
+
+    Requests of the browser itself have the initiator "not an origin"; those of a page from a file have "null".
+    """
+    log, profile = page.with_suffix(".netlog"), page.with_suffix(".profile")
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+    offline = "--host-resolver-rules=MAP * ~NOTFOUND"
+    where = (f"--user-data-dir={profile}", f"--log-net-log={log}", "--dump-dom", page.as_uri())
+    done = subprocess.run([CHROMIUM, *flags, offline, *where], capture_output=True, text=True, timeout=120, check=True)
+    return Reader(done.stdout), set(re.findall(r'"initiator":"([^"]*)"', log.read_text()))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_browser_shows_every_row_and_asks_the_network_for_nothing(tmp_path):
+    reader, initiators = open_in_browser(write_report.fn(experiment(), tmp_path / "report.html"))
+    assert len(reader.rows) == 1 + 2 * (1 + 6)  # heads, then per data set its name and six methods
+    assert sum(cells[1:2] == ["failed"] for cells in reader.rows) == 2
+    assert initiators <= {"not an origin"}
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_page_forbids_what_it_does_not_need(tmp_path, page):
+    """The control of the test above: an image from outside is asked for, unless the page's own policy stands."""
+    planted = page.replace("</main>", '<img src="http://127.0.0.1:9/x.png" alt=""></main>')
+    for name, text in (("guarded", planted), ("open", re.sub("<meta http-equiv[^>]*>", "", planted))):
+        path = tmp_path / f"{name}.html"
+        path.write_text(text, encoding="utf-8")
+        assert ("null" in open_in_browser(path)[1]) == (name == "open")
