@@ -1,0 +1,95 @@
+"""What can be named in a config: solvers, samplers and data sets, each with one line of explanation.
+
+Estimators are imported when they are built, so that a list or a validation costs no numba.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import BadInput, nearest
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+LAMBDA_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A solver or a sampler: which class it is, with which fixed parameters, and what it does."""
+
+    path: str  # "package.module:Class"
+    summary: str
+    params: tuple[tuple[str, Any], ...] = ()
+    grid: tuple[str, tuple[float, ...]] | None = None  # the parameter that inner cross-validation chooses
+
+    def build(self, **params: Any) -> Any:
+        """Return the estimator with these parameters on top of the fixed ones."""
+        module, _, name = self.path.partition(":")
+        return getattr(import_module(module), name)(**(dict(self.params) | params))
+
+    def parameter_names(self) -> tuple[str, ...]:
+        """Return the parameters that a config may set."""
+        return tuple(sorted(self.build().get_params(deep=False)))
+
+
+SOLVERS: dict[str, Entry] = {
+    "sdcd": Entry(
+        "aucsolvers:AUCSDCD",
+        "pairwise hinge, dual coordinate descent, pairs drawn at random",
+        (("order", "random"),),
+        ("lam", LAMBDA_GRID),
+    ),
+    "sdcd_perm": Entry(
+        "aucsolvers:AUCSDCD",
+        "pairwise hinge, dual coordinate descent, each pair once an epoch",
+        (("order", "permutation"),),
+        ("lam", LAMBDA_GRID),
+    ),
+    "msgd": Entry(
+        "aucsolvers:AUCMSGD",
+        "pairwise hinge, stochastic gradient without dual variables",
+        (),
+        ("lam", LAMBDA_GRID),
+    ),
+    "ls_svm": Entry("aucsolvers:LSSVM", "pairwise square loss, solved exactly", (), ("lam", LAMBDA_GRID)),
+    "linear_svm": Entry(
+        "aucsolvers:LinearSVM",
+        "linear SVM, hinge loss, dual coordinate descent with shrinking",
+        (("loss", "hinge"),),
+        ("C", C_GRID),
+    ),
+    "linear_svm_l2": Entry(
+        "aucsolvers:LinearSVM",
+        "linear SVM, squared hinge loss, dual coordinate descent with shrinking",
+        (("loss", "squared_hinge"),),
+        ("C", C_GRID),
+    ),
+}
+
+_SAMPLER = "aucsolvers:GeometricUnderSampler"
+SAMPLERS: dict[str, Entry | None] = {
+    "none": None,
+    "auto": Entry(_SAMPLER, "u1 below an imbalance ratio of 10, u2 from there on", (("scheme", "auto"),)),
+    "u1": Entry(_SAMPLER, "keep majority rows the likelier, the nearer the SVM's hyperplane", (("scheme", "u1"),)),
+    "u2": Entry(_SAMPLER, "u1 on the 10 n+ majority rows nearest the hyperplane", (("scheme", "u2"),)),
+    "wu": Entry(_SAMPLER, "weighted under-sampling, the precursor of u1 and u2", (("scheme", "wu"),)),
+}
+
+
+def solver(name: str) -> Entry:
+    """Return a solver's entry, or refuse the name with the nearest one."""
+    return _look_up("solver", name, SOLVERS)
+
+
+def sampler(name: str) -> Entry | None:
+    """Return a sampler's entry (None for ``none``), or refuse the name with the nearest one."""
+    return _look_up("sampler", name, SAMPLERS)
+
+
+def _look_up(kind: str, name: str, known: dict[str, Any]) -> Any:
+    if name not in known:
+        raise BadInput(f"Expected a {kind} out of {', '.join(known)}; got '{name}'.{nearest(name, tuple(known))}")
+    return known[name]

@@ -1,0 +1,58 @@
+"""Models in MLflow: kept with skops, never pickled, so that loading one runs no code but that of trusted types."""
+
+from importlib.metadata import version
+from typing import Any
+
+import mlflow.sklearn
+import numpy as np
+import skops.io
+from mlflow.models import infer_signature
+from mlflow.models.model import ModelInfo
+
+from aucsolvers import Ranker
+from tasks.facts import PACKAGES
+from tasks.values import Dataset, FittedModel, Table
+
+TRUSTED = ("aucsolvers.", "numpy.dtype")  # a dtype is data: the encoder keeps its output's
+REQUIREMENTS = [name for name in PACKAGES if name not in ("mlflow", "prefect")]
+
+
+def make_ranker(model: FittedModel, dataset: Dataset) -> Ranker:
+    """Return the object that is kept: pipeline, threshold and the labels as the user wrote them."""
+    return Ranker(
+        scorer=model.pipeline,
+        threshold=float(model.threshold),
+        positive_label=dataset.provenance.positive_label,
+        negative_label=dataset.provenance.negative_label,
+    )
+
+
+def log_ranker(ranker: Ranker, table: Table, params: dict[str, Any]) -> ModelInfo:
+    """Log the model to the active MLflow run, with signature and input example."""
+    example = table.rows(np.arange(min(5, len(table.y)))).X
+    return mlflow.sklearn.log_model(
+        ranker,
+        name="model",
+        serialization_format="skops",
+        skops_trusted_types=trusted_types(ranker),
+        signature=infer_signature(table.X, ranker.predict(example)),
+        input_example=example,
+        pip_requirements=[_pinned(name) for name in REQUIREMENTS],
+        params=params,
+    )
+
+
+def trusted_types(ranker: Ranker) -> list[str]:
+    """Return the types, beyond those that skops trusts by itself, that loading this model may build.
+
+    Only our own are let in: anything else would be a surprise in the model and stops the run.
+    """
+    found = skops.io.get_untrusted_types(data=skops.io.dumps(ranker))
+    strange = [name for name in found if not name.startswith(TRUSTED)]
+    if strange:
+        raise TypeError(f"Expected only types of aucsolvers in the model, got {', '.join(strange)}.")
+    return found
+
+
+def _pinned(name: str) -> str:
+    return f"{name}=={version(name)}"

@@ -1,0 +1,61 @@
+"""Preprocessing: imputing, scaling and one-hot encoding as one transformer, fitted on training rows only."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_matrix
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, StandardScaler
+
+from tasks.configuration import PreprocessingConfig
+
+MISSING_TEXT = "(missing)"
+
+
+def make_preprocessing(X: pd.DataFrame | csr_matrix, config: PreprocessingConfig) -> Any:
+    """Return the unfitted transformer for these columns.
+
+    Numbers are imputed and scaled. Texts are one-hot encoded, a missing text being a category of its own and
+    the rare ones beyond ``max_categories`` sharing one column. Sparse data are scaled without centring,
+    for centring would fill them.
+    """
+    if not isinstance(X, pd.DataFrame):
+        return Pipeline([("scale", _sparse_scaler(config.scale))])
+    text = [c for c in X.columns if not pd.api.types.is_numeric_dtype(X[c])]
+    if not text:
+        return _numeric_pipeline(config)
+    numeric = [c for c in X.columns if c not in text]
+    parts = [("text", _text_pipeline(config), text)]
+    if numeric:
+        parts.insert(0, ("numeric", _numeric_pipeline(config), numeric))
+    return ColumnTransformer(parts)
+
+
+def _numeric_pipeline(config: PreprocessingConfig) -> Pipeline:
+    impute = SimpleImputer(strategy=config.impute, keep_empty_features=True)
+    return Pipeline([("impute", impute), ("scale", _dense_scaler(config.scale))])
+
+
+def _text_pipeline(config: PreprocessingConfig) -> Pipeline:
+    impute = SimpleImputer(
+        strategy="constant", fill_value=MISSING_TEXT, missing_values=None, keep_empty_features=True
+    )
+    encode = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=config.max_categories, sparse_output=False)
+    return Pipeline([("impute", impute), ("encode", encode)])
+
+
+def _dense_scaler(scale: str) -> Any:
+    return {"standard": StandardScaler(), "minmax": MinMaxScaler(), "none": "passthrough"}[scale]
+
+
+def _sparse_scaler(scale: str) -> Any:
+    return {"standard": StandardScaler(with_mean=False), "minmax": MaxAbsScaler(), "none": "passthrough"}[scale]
+
+
+def transform(preprocessing: Any, X: pd.DataFrame | csr_matrix) -> np.ndarray | csr_matrix:
+    """Return what the solvers take: float64, C-ordered or CSR."""
+    out = preprocessing.transform(X)
+    return out if not isinstance(out, (pd.DataFrame, np.ndarray)) else np.ascontiguousarray(out, dtype=np.float64)

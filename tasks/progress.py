@@ -1,0 +1,35 @@
+"""Where the work stands, told to whoever listens: the console's display, a test, or nobody."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step that begins (``done`` false) or has ended; ``fold`` is -1 for the refit on all rows."""
+
+    stage: str
+    dataset: str = ""
+    method: str = ""
+    fold: int | None = None
+    done: bool = False
+
+
+_listeners: list[Callable[[Step], None]] = []
+
+
+def announce(stage: str, dataset: str = "", method: str = "", fold: int | None = None, done: bool = False) -> None:
+    """Tell every listener of a step."""
+    for listener in tuple(_listeners):
+        listener(Step(stage, dataset, method, fold, done))
+
+
+@contextmanager
+def listening(listener: Callable[[Step], None]) -> Iterator[None]:
+    """Hear of every step while the block runs."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)

@@ -1,0 +1,71 @@
+"""The MLflow store: where it is, and how an experiment in it is found or made."""
+
+import os
+from pathlib import Path
+
+from mlflow import MlflowClient
+from mlflow.entities import Experiment
+from mlflow.exceptions import MlflowException
+
+from tasks.errors import RunFailed
+
+FOLDER = Path("mlruns")
+README = """\
+What `aucflow` writes in this folder:
+mlflow.db    the MLflow tracking store (SQLite): runs, parameters, metrics, tags
+artifacts/   models, curves, configs, one folder per experiment
+reports/     one HTML page per experiment run
+Look at it with `aucflow ui`. Deleting the folder deletes the history.
+"""
+
+
+def tracking_uri() -> str:
+    """Return ``MLFLOW_TRACKING_URI`` where set, else the SQLite store in ``mlruns/`` of the current folder."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(FOLDER / 'mlflow.db').resolve()}"
+
+
+def is_local() -> bool:
+    """Tell whether the store is the one in ``mlruns/``."""
+    return not os.environ.get("MLFLOW_TRACKING_URI")
+
+
+def exists() -> bool:
+    """Tell whether there is a store to read: a remote one is taken at its word."""
+    return not is_local() or (FOLDER / "mlflow.db").is_file()
+
+
+def open_store() -> MlflowClient:
+    """Return a client of the store; make ``mlruns/`` if it is the local one."""
+    if is_local():
+        FOLDER.mkdir(exist_ok=True)
+        note = FOLDER / "README.md"
+        if not note.exists():
+            note.write_text(README, encoding="utf-8")
+    return MlflowClient(tracking_uri())
+
+
+def experiment_id(client: MlflowClient, name: str) -> str:
+    """Return the id of the experiment with this name, made if it is new, by us or by whoever was quicker."""
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        try:
+            return client.create_experiment(name, artifact_location=_artifact_location(name))
+        except MlflowException:
+            found = client.get_experiment_by_name(name)
+            if found is None:
+                raise
+    return _usable(found)
+
+
+def _usable(experiment: Experiment) -> str:
+    if experiment.lifecycle_stage != "active":
+        raise RunFailed(
+            f"Expected an active MLflow experiment '{experiment.name}', got a deleted one. Restore it with "
+            f"`mlflow experiments restore -x {experiment.experiment_id}` or choose another name."
+        )
+    return experiment.experiment_id
+
+
+def _artifact_location(name: str) -> str | None:
+    """Return where a new experiment keeps its artifacts; None leaves it to a remote server."""
+    return (FOLDER / "artifacts" / name).resolve().as_uri() if is_local() else None

@@ -1,0 +1,264 @@
+"""Track: one MLflow parent run per experiment, one child run per (data set, solver, sampler).
+
+All calls go through one client with explicit run ids, from one thread. A run that breaks off is marked
+FAILED with the reason in the tag ``aucflow.reason`` and in its note.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+from mlflow import MlflowClient
+from mlflow.entities import DatasetInput, InputTag, Metric, Param
+from mlflow.entities import Dataset as MlflowDataset
+from mlflow.utils.time import get_current_time_millis
+from prefect.runtime import flow_run
+
+from tasks import plots, store
+from tasks.configuration import ExperimentConfig, MethodConfig
+from tasks.convert import load
+from tasks.facts import environment, git_state
+from tasks.models import log_ranker, make_ranker
+from tasks.progress import announce
+from tasks.stage import stage
+from tasks.values import Dataset, Evaluation, ExperimentResult, FittedModel, MethodResult, Scores
+
+LARGEST_PARAM = 6000  # MLflow's limit on the length of a parameter's value
+LARGEST_BATCH = 1000  # MLflow's limit on the metrics of one call
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """An open MLflow run."""
+
+    client: MlflowClient
+    experiment_id: str
+    run_id: str
+    facts: dict[str, str]
+
+
+@contextmanager
+def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) -> Iterator[TrackedRun]:
+    """Open the parent run; mark it FAILED, or KILLED on an interrupt, if the block does not come to its end."""
+    client = store.open_store()
+    facts = git_state() | environment() | _facts_of_run(config)
+    run = _start(client, store.experiment_id(client, config.name), config.name, facts, {})
+    _log_params(run, _flat(config.model_dump(mode="json")))
+    _log_text(run, "config.json", config.model_dump_json(indent=2))
+    client.log_inputs(run.run_id, [dataset_input(d) for d in datasets])
+    try:
+        yield run
+    except BaseException as error:
+        close_run(run, "FAILED" if isinstance(error, Exception) else "KILLED", _reason(error))
+        raise
+    close_run(run, "FINISHED")
+
+
+def start_child(parent: TrackedRun, dataset: Dataset, method: MethodConfig) -> TrackedRun:
+    """Open the run of one (data set, solver, sampler) under the parent."""
+    tags = {
+        "mlflow.parentRunId": parent.run_id,
+        "aucflow.dataset": dataset.name,
+        "aucflow.solver": method.solver,
+        "aucflow.sampler": method.sampler,
+    }
+    return _start(parent.client, parent.experiment_id, f"{dataset.name} {method.label}", parent.facts, tags)
+
+
+def close_run(run: TrackedRun, status: str, reason: str | None = None) -> None:
+    """End a run with a status, and with the reason where it did not finish."""
+    if reason:
+        run.client.set_tag(run.run_id, "aucflow.reason", reason[:LARGEST_PARAM])
+        run.client.set_tag(run.run_id, "mlflow.note.content", reason[:LARGEST_PARAM])
+    run.client.set_terminated(run.run_id, status)
+
+
+@stage(name="track", task_run_name="track {result.dataset} {result.method}")
+def track(
+    run: TrackedRun, dataset: Dataset, method: MethodConfig, result: MethodResult, config: ExperimentConfig, seed: int
+) -> None:
+    """Log everything that one cell produced to its child run, the refitted model included."""
+    announce("track", result.dataset, result.method)
+    solver = result.final.pipeline.named_steps["solver"]
+    params = {
+        "dataset": dataset.name,
+        "dataset_sha256": dataset.sha256,
+        "solver": method.solver,
+        "sampler": method.sampler,
+        "seed": config.seed,
+        "method_seed": seed,
+        "threshold": result.final.threshold,
+    }
+    params |= {f"solver__{k}": v for k, v in solver.get_params().items()}
+    params |= {f"sampler__{k}": v for k, v in method.sampler_params.items()}
+    _log_params(run, params | _flat(config.model_dump(include={"validation", "preprocessing"}, mode="json")))
+    _log_metrics(run, [*_fold_metrics(result), *_mean_metrics(result), *_history_metrics(result.final)])
+    run.client.log_inputs(run.run_id, [dataset_input(dataset)])
+    _log_curves(run, result)
+    _log_text(run, "config.json", config.model_dump_json(indent=2))
+    _log_text(run, "folds.json", json.dumps(_fold_table(result), indent=2))
+    mlflow.set_tracking_uri(store.tracking_uri())
+    with mlflow.start_run(run_id=run.run_id):
+        log_ranker(make_ranker(result.final, dataset), load(dataset), {k: str(v) for k, v in result.final.chosen.items()})
+
+
+@stage(name="track experiment", task_run_name="track {result.name}")
+def track_experiment(run: TrackedRun, result: ExperimentResult, report: Path) -> None:
+    """Log the parent run's summary: each cell's means, and the report."""
+    announce("track", result.name)
+    metrics = []
+    for cell in result.results:
+        if cell.error is None:
+            for metric in ("auc", "gmean"):
+                metrics.append(_metric(f"{cell.dataset}/{cell.method}/test_{metric}_mean", cell.mean_sd(metric)[0]))
+    _log_metrics(run, metrics)
+    run.client.log_artifact(run.run_id, str(report))
+
+
+def dataset_input(dataset: Dataset) -> DatasetInput:
+    """Return the data set as MLflow knows one; the digest column holds 36 characters, the tag all 64."""
+    source = {"source": dataset.raw.source, "raw_sha256": dataset.raw.sha256, "raw_size_bytes": dataset.raw.size_bytes}
+    profile = {
+        "num_rows": dataset.n_rows,
+        "num_features": dataset.n_features,
+        "n_pos": dataset.n_pos,
+        "n_neg": dataset.n_neg,
+        "sha256": dataset.sha256,
+        "rule": dataset.provenance.rule,
+        "label_counts": dataset.provenance.label_counts,
+    }
+    entity = MlflowDataset(
+        name=dataset.name,
+        digest=dataset.sha256[:36],
+        source_type="local",
+        source=json.dumps(source),
+        profile=json.dumps(profile),
+    )
+    return DatasetInput(entity, [InputTag("mlflow.data.context", "training"), InputTag("sha256", dataset.sha256)])
+
+
+def _start(
+    client: MlflowClient, experiment_id: str, name: str, facts: dict[str, str], tags: dict[str, str]
+) -> TrackedRun:
+    known = {"mlflow.source.name": "aucflow run", "mlflow.source.type": "LOCAL"}
+    if len(facts["git_commit"]) == 40:
+        known["mlflow.source.git.commit"] = facts["git_commit"]
+    known |= {f"aucflow.{k}": v for k, v in facts.items()}
+    run = client.create_run(experiment_id, run_name=name, tags=known | tags)
+    return TrackedRun(client, experiment_id, run.info.run_id, facts)
+
+
+def _facts_of_run(config: ExperimentConfig) -> dict[str, str]:
+    return {
+        "started": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "seed": str(config.seed),
+        "prefect_flow_run_id": str(flow_run.id or "none"),
+    }
+
+
+def _fold_metrics(result: MethodResult) -> Iterator[Metric]:
+    for evaluation in result.evaluations:
+        yield _metric("threshold", evaluation.threshold, evaluation.fold)
+        for part in ("train", "test"):
+            for name, value in asdict(getattr(evaluation, part)).items():
+                yield _metric(f"{part}_{name}", value, evaluation.fold)
+    for model in result.models:
+        yield _metric("fit_s", model.fit_s, model.fold)
+        yield _metric("search_s", model.search_s, model.fold)
+        yield _metric("certificate", model.certificate, model.fold)
+        for name, value in model.chosen.items():
+            yield _metric(f"chosen_{name}", value, model.fold)
+
+
+def _mean_metrics(result: MethodResult) -> Iterator[Metric]:
+    for part in ("train", "test"):
+        for name in Scores.__dataclass_fields__:
+            if name.startswith("n_"):
+                continue
+            mean, sd = result.mean_sd(name, part)
+            yield _metric(f"{part}_{name}_mean", mean)
+            yield _metric(f"{part}_{name}_sd", sd)
+    low, high = result.auc_interval()
+    yield _metric("test_auc_mean_low", low)
+    yield _metric("test_auc_mean_high", high)
+    yield _metric("seconds", result.seconds)
+
+
+def _history_metrics(model: FittedModel) -> Iterator[Metric]:
+    """Yield objective, certificate and training AUC of the refit, stepped by updates."""
+    for name in ("objective", "dual_gap", "auc"):
+        for updates, value in zip(model.history["updates"], model.history[name], strict=True):
+            yield _metric(name, value, int(updates))
+
+
+def _fold_table(result: MethodResult) -> list[dict[str, Any]]:
+    def row(evaluation: Evaluation, model: FittedModel) -> dict[str, Any]:
+        return {
+            "fold": evaluation.fold,
+            "threshold": evaluation.threshold,
+            "train": asdict(evaluation.train),
+            "test": asdict(evaluation.test),
+            "chosen": model.chosen,
+            "search": model.search,
+            "status": model.status,
+            "dual_gap": model.dual_gap,
+        }
+
+    return [row(e, m) for e, m in zip(result.evaluations, result.models, strict=True)]
+
+
+def _log_curves(run: TrackedRun, result: MethodResult) -> None:
+    curves = {
+        "roc": (plots.roc_figure, plots.roc_data),
+        "convergence": (plots.convergence_figure, plots.convergence_data),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (figure, data) in curves.items():
+            Path(folder, f"{name}.png").write_bytes(plots.png_bytes(figure(result)))
+            Path(folder, f"{name}.json").write_text(json.dumps(data(result)), encoding="utf-8")
+        run.client.log_artifacts(run.run_id, folder, "curves")
+
+
+def _log_text(run: TrackedRun, name: str, text: str) -> None:
+    run.client.log_text(run.run_id, text, name)
+
+
+def _log_params(run: TrackedRun, params: dict[str, Any]) -> None:
+    entries = [Param(k, str(v)[:LARGEST_PARAM]) for k, v in params.items()]
+    for start in range(0, len(entries), 100):
+        run.client.log_batch(run.run_id, params=entries[start : start + 100])
+
+
+def _log_metrics(run: TrackedRun, metrics: list[Metric]) -> None:
+    finite = [m for m in metrics if np.isfinite(m.value)]  # a NaN (one positive: no DeLong variance) is no metric
+    for start in range(0, len(finite), LARGEST_BATCH):
+        run.client.log_batch(run.run_id, metrics=finite[start : start + LARGEST_BATCH])
+
+
+def _metric(name: str, value: float, step: int = 0) -> Metric:
+    return Metric(_metric_name(name), float(value), get_current_time_millis(), step)
+
+
+def _metric_name(name: str) -> str:
+    """Return the name with every character that MLflow refuses replaced."""
+    return "".join(c if c.isalnum() or c in "_-. /" else "_" for c in name)
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested sections as one level with dotted names; lists stay as text."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        flat |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,161 @@
+"""Train: λ (or C) by inner cross-validation on the training rows, then one fit on the sample.
+
+The inner folds repeat the whole chain (preprocessing, sampler, solver) inside their own training part; they
+share it over the grid, for neither preprocessing nor sampler depends on λ.
+"""
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from tasks.stage import stage
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
+from threadpoolctl import threadpool_limits
+
+from aucsolvers.metrics import auc, best_gmean_threshold, gmean
+from tasks import catalogue
+from tasks.configuration import ExperimentConfig, MethodConfig
+from tasks.convert import load
+from tasks.log import run_logger
+from tasks.preprocess import transform
+from tasks.progress import announce
+from tasks.seeds import seed_for
+from tasks.split import make_splits
+from tasks.undersample import draw_sample
+from tasks.values import Dataset, FittedModel, Sample, Split, Table
+
+
+@stage(name="train", task_run_name="train {dataset.name} {method.label}")
+def train(
+    dataset: Dataset,
+    splits: tuple[Split, ...],
+    samples: tuple[Sample, ...],
+    method: MethodConfig,
+    config: ExperimentConfig,
+    seed: int,
+) -> tuple[FittedModel, ...]:
+    """Fit one model per split, ``config.workers`` at a time; the result does not depend on how many."""
+    table = load(dataset)
+
+    def one(split: Split, sample: Sample) -> FittedModel:
+        announce("train", dataset.name, method.label, split.fold)
+        model = fit_model(table, split, sample, method, config, seed_for(seed, "train", split.fold))
+        announce("train", dataset.name, method.label, split.fold, done=True)
+        return model
+
+    # one BLAS thread: sums are then added in the same order however many folds run side by side
+    with threadpool_limits(1):
+        models = Parallel(n_jobs=config.workers, backend="threading")(
+            delayed(one)(split, sample) for split, sample in zip(splits, samples, strict=True)
+        )
+    for model in models:
+        run_logger().info(
+            "fold %s: chose %s by inner validation; %s, certificate %.3g", model.fold, model.chosen, model.status, model.certificate
+        )
+    return tuple(models)
+
+
+def fit_model(
+    table: Table, split: Split, sample: Sample, method: MethodConfig, config: ExperimentConfig, seed: int
+) -> FittedModel:
+    """Choose λ on the training rows of the split, fit on the sample, set the threshold on the training scores."""
+    start = time.perf_counter()
+    search = search_parameter(table.rows(split.train), method, config, seed)
+    searched = time.perf_counter()
+    name, _ = method.search
+    chosen = {name: best_value(search)}
+    kept = table.rows(sample.rows)
+    solver = build_solver(method, chosen, seed)
+    solver = fit_quietly(solver, transform(sample.preprocessing, kept.X), kept.y)
+    fitted = time.perf_counter()
+    pipeline = Pipeline([("preprocessing", sample.preprocessing), ("solver", solver)])
+    whole = table.rows(split.train)
+    return FittedModel(
+        fold=split.fold,
+        pipeline=pipeline,
+        chosen=chosen,
+        search=search,
+        threshold=best_gmean_threshold(whole.y, pipeline.decision_function(whole.X)),
+        objective=solver.objective_,
+        dual_gap=solver.dual_gap_,
+        status=solver.status_,
+        n_iter=solver.n_iter_,
+        history=solver.history_,
+        fit_s=fitted - searched,
+        search_s=searched - start,
+    )
+
+
+def search_parameter(train: Table, method: MethodConfig, config: ExperimentConfig, seed: int) -> dict[str, list[float]]:
+    """Return the grid with mean and standard deviation of its scores over the inner validation folds.
+
+    A grid of one value is not searched: its score is NaN. So is every score where a class has fewer rows
+    than two inner folds need.
+    """
+    _, values = method.search
+    folds = min(config.validation.inner_folds, int((train.y > 0).sum()), int((train.y < 0).sum()))
+    if len(values) == 1 or folds < 2:
+        return {"value": list(values), "mean": [float("nan")] * len(values), "sd": [float("nan")] * len(values)}
+    scores = np.array(
+        [
+            _validation_scores(train, inner, method, config, seed_for(seed, "inner", inner.fold))
+            for inner in make_splits(train.y, folds, 1, seed_for(seed, "inner splits"))
+        ]
+    )
+    return {"value": list(values), "mean": scores.mean(axis=0).tolist(), "sd": scores.std(axis=0, ddof=1).tolist()}
+
+
+def _validation_scores(
+    train: Table, inner: Split, method: MethodConfig, config: ExperimentConfig, seed: int
+) -> list[float]:
+    name, values = method.search
+    sample = draw_sample(train, inner, method, config.preprocessing, seed)
+    kept, held_out = train.rows(sample.rows), train.rows(inner.test)
+    X, X_held_out = transform(sample.preprocessing, kept.X), transform(sample.preprocessing, held_out.X)
+    scores = []
+    for value in values:
+        solver = fit_quietly(build_solver(method, {name: value}, seed), X, kept.y)
+        if config.validation.select_by == "auc":
+            scores.append(auc(held_out.y, solver.decision_function(X_held_out)))
+        else:
+            scores.append(_validation_gmean(solver, train, inner, sample, held_out.y, X_held_out))
+    return scores
+
+
+def _validation_gmean(
+    solver: Any, train: Table, inner: Split, sample: Sample, y_held_out: np.ndarray, X_held_out: np.ndarray
+) -> float:
+    """G-mean at the threshold that the final model would take: from all training rows, kept or not."""
+    whole = train.rows(inner.train)
+    threshold = best_gmean_threshold(whole.y, solver.decision_function(transform(sample.preprocessing, whole.X)))
+    return gmean(y_held_out, np.where(solver.decision_function(X_held_out) > threshold, 1, -1))
+
+
+def best_value(search: dict[str, list[float]]) -> float:
+    """Return the value with the highest mean score; of equals the more regularised is hard to tell by name,
+    so the middle one: it is the farthest from where the score falls off.
+    """
+    values, means = np.array(search["value"]), np.array(search["mean"])
+    if np.isnan(means).all():
+        return float(values[len(values) // 2])
+    best = np.flatnonzero(means >= np.nanmax(means) - 1e-12)
+    return float(values[best[(len(best) - 1) // 2]])
+
+
+def build_solver(method: MethodConfig, chosen: dict[str, float], seed: int) -> Any:
+    """Return the unfitted solver of a method, seeded where it draws at random."""
+    entry = catalogue.solver(method.solver)
+    params = method.params | chosen
+    if "random_state" in entry.parameter_names():
+        params = params | {"random_state": seed}
+    return entry.build(**params)
+
+
+def fit_quietly(solver: Any, X: Any, y: np.ndarray) -> Any:
+    """Fit; not converging is told by ``status_`` and the certificate, which go into table and store."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return solver.fit(X, y)

@@ -1,0 +1,27 @@
+"""What all tests share: a quiet Prefect with a home of its own, and where the real data are."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure():
+    """Silence what `aucflow` silences, before anybody imports Prefect."""
+    from flows.quiet import quieten
+
+    os.environ["PYTHONWARNINGS"] = os.environ.get("PYTHONWARNINGS", "")
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+    os.environ.pop("PREFECT_API_URL", None)
+    quieten(verbose=True)  # telemetry off; warnings stay visible to the tests
+
+
+@pytest.fixture(scope="session")
+def mirror():
+    """The folder with real data, or a skip that says why."""
+    folder = Path(os.environ.get("AUCFLOW_MIRROR", ROOT.parent / "shared" / "data").removeprefix("file://"))
+    if not (folder / "index.csv").is_file():
+        pytest.skip(f"no real data: {folder} has no index.csv (name a mirror in AUCFLOW_MIRROR)")
+    return folder

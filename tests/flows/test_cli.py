@@ -1,0 +1,169 @@
+"""The command line: instant help, one spelling for one thing, and bad input refused in one line with exit code 2."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.cli import main
+from flows.commands import make_config, parse_method
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def aucflow(capsys, folder):
+    """The command as a function of its arguments: exit code, standard output, standard error."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return ended.value.code, out, err
+
+    return call
+
+
+def frame(n=60, positives=12):
+    rng = np.random.default_rng(0)
+    fraud = np.where(np.arange(n) < positives, "yes", "no")
+    return pd.DataFrame({"amount": rng.normal(size=n), "age": rng.integers(18, 90, n), "fraud": fraud})
+
+
+def refused(aucflow, folder, *arguments):
+    """Return the one line on stderr of a refusal, having checked all that a refusal must be."""
+    code, out, err = aucflow("run", *arguments)
+    assert code == 2
+    assert out == ""
+    errors = [line for line in err.splitlines() if line.startswith("aucflow: ")]
+    assert len(errors) == 1
+    assert err.rstrip("\n").endswith(errors[0])
+    assert not (folder / "mlruns").exists()
+    return errors[0]
+
+
+def test_help_version_and_lists_need_neither_prefect_nor_mlflow():
+    code = (
+        "import sys\n"
+        "from flows.cli import main\n"
+        "for arguments in (['--help'], ['--version'], ['run', '--help'], ['list', 'solvers']):\n"
+        "    try: main(arguments)\n"
+        "    except SystemExit as end: assert end.code == 0, arguments\n"
+        "    if arguments[0] != 'list':\n"
+        "        heavy = {'prefect', 'mlflow', 'numpy', 'pandas', 'sklearn', 'numba', 'rich'} & set(sys.modules)\n"
+        "        assert not heavy, (arguments, heavy)\n"
+        "heavy = {'prefect', 'mlflow', 'numba'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("what", ["datasets", "solvers", "samplers"])
+def test_lists_name_what_a_config_may_name(aucflow, what):
+    from tasks import catalogue, configuration
+
+    known = {"datasets": configuration.datasets(), "solvers": catalogue.SOLVERS, "samplers": catalogue.SAMPLERS}[what]
+    code, out, _ = aucflow("list", what)
+    assert code == 0
+    for name in known:
+        assert any(line.split()[0] == name for line in out.splitlines() if line.strip())
+
+
+def test_no_runs_is_an_empty_table_and_makes_no_store(aucflow, folder):
+    code, _, err = aucflow("list", "runs")
+    assert (code, err) == (0, "")
+    assert not (folder / "mlruns").exists()
+
+
+def test_the_pages_need_a_store(aucflow):
+    code, _, err = aucflow("ui")
+    assert code == 2
+    assert "Run `aucflow run` here first" in err
+
+
+def test_misspelt_commands_and_options_name_the_nearest(aucflow):
+    assert aucflow("lst")[0] == 2
+    assert "Did you mean 'list'?" in aucflow("lst")[2]
+    assert "--seed" in aucflow("run", "--sed", "1")[2]
+
+
+def test_methods_are_spelt_as_the_table_shows_them():
+    assert parse_method("u1+linear_svm") == {"sampler": "u1", "solver": "linear_svm"}
+    assert parse_method("msgd") == {"solver": "msgd"}
+
+
+def test_options_override_the_config():
+    config = make_config("quickstart", {"folds": 3, "seed": 9, "methods": ("msgd",), "name": "mine"})
+    assert (config.validation.folds, config.seed, config.name) == (3, 9, "mine")
+    assert [m.label for m in config.methods] == ["msgd"]
+    assert config.validation.inner_folds == 3
+
+
+def test_a_data_file_names_its_experiment():
+    config = make_config(None, {"data": "/data/claims 2026-01.csv", "target": "fraud"})
+    assert config.name == "claims-2026-01"
+    assert config.datasets[0].source == "/data/claims 2026-01.csv"
+
+
+# file name, content (None: no such file), further arguments, words that the line must hold
+BAD_FILES = [
+    ("missing.csv", None, ["--target", "fraud"], ["missing.csv"]),
+    ("empty.csv", "", ["--target", "fraud"], ["empty.csv", "empty"]),
+    ("blank.csv", "\n \n", ["--target", "fraud"], ["blank.csv"]),
+    ("no_rows.csv", "amount,fraud\n", ["--target", "fraud"], ["no_rows.csv"]),
+    ("data.csv", "csv", ["--target", "fruad"], ["'fruad'", "Did you mean 'fraud'"]),
+    ("data.csv", "csv", [], ["--target", "fraud"]),
+    ("data.csv", "csv", ["--target", "fraud", "--positive", "yess"], ["'yess'", "'yes'"]),
+    ("data.csv", "csv", ["--target", "fraud", "--folds", "20"], ["12", "20", "--folds"]),
+    ("data.csv", "csv", ["--target", "fraud", "--method", "sdcd_prem"], ["'sdcd_prem'", "Did you mean 'sdcd_perm'?"]),
+    ("data.csv", "csv", ["--target", "fraud", "--method", "u9+msgd"], ["'u9'"]),
+    ("data.csv", "csv", ["--target", "fraud", "--folds", "1"], ["folds", "'1'"]),
+    ("one.csv", "a,fraud\n1,0\n2,0\n3,0\n", ["--target", "fraud"], ["Expected two classes in column 'fraud', got one (0)"]),
+    ("three.csv", "a,k\n" + "1,x\n2,y\n3,z\n" * 9, ["--target", "k"], ["--positive", "x", "y", "z"]),
+    ("inf.csv", "a,k\n" + "1,0\n2,1\n" * 9 + "inf,1\n", ["--target", "k"], ["'a'", "inf"]),
+    ("bad.svm", "1 1:2\n-1 1:3\n1 1:abc\n", [], ["line 3"]),
+    ("words.svm", "1 1:2\nspam 1:3\n", [], ["line 2"]),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "arguments", "words"), BAD_FILES, ids=lambda v: v if isinstance(v, str) else None)
+def test_bad_data_is_refused_before_anything_is_written(aucflow, folder, name, content, arguments, words):
+    if content is not None:
+        (folder / name).write_text(frame().to_csv(index=False) if content == "csv" else content)
+    line = refused(aucflow, folder, "--data", name, *arguments)
+    for word in words:
+        assert word in line
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("datasets: [wine\n", ["line"]),
+        ("datasets: [wine]\nmethods: [ls_svm]\nfold: 3\n", ["'fold'"]),
+        ("datasets: [wine]\nmethods: [{solver: ls_svm, params: {lam: -0.1}}]\n", ["lam", "> 0", "-0.1"]),
+        ("datasets: [wine]\nmethods: [{solver: ls_svm, grid: [-0.1]}]\n", ["greater than 0", "-0.1"]),
+        ("datasets: [wnie]\nmethods: [ls_svm]\n", ["'wnie'", "Did you mean 'wine'?"]),
+        ("datasets: [{source: gone.csv, target: y}]\nmethods: [ls_svm]\n", ["gone.csv"]),
+    ],
+)
+def test_bad_configs_are_refused_before_anything_is_written(aucflow, folder, text, words):
+    (folder / "bad.yaml").write_text(text)
+    line = refused(aucflow, folder, "bad.yaml")
+    for word in words:
+        assert word in line
+
+
+def test_a_config_and_data_together_are_one_too_many(aucflow, folder):
+    assert "got both" in refused(aucflow, folder, "quickstart", "--data", "x.csv")
+
+
+def test_data_options_without_data(aucflow, folder):
+    assert "--data FILE" in refused(aucflow, folder, "--target", "fraud")
