@@ -1,0 +1,112 @@
+"""The command line. Heavy imports are inside the commands, so that help is instant.
+
+Exit codes: 0 fine, 1 failed while running, 2 bad input, 3 audit finding.
+"""
+
+import sys
+from typing import Any
+
+import click
+
+PLACES = {"datasets": "data sets", "solvers": "solvers", "samplers": "samplers", "runs": "runs"}
+
+
+def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        click.echo(f"aucflow {version('aucflow')}")
+        context.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version.")
+def cli() -> None:
+    """Train, certify and track AUC models on imbalanced two-class data."""
+
+
+@cli.command()
+@click.argument("config", required=False)
+@click.option("--data", metavar="FILE", help="Your own CSV, Parquet, svmlight, KEEL .dat or ARFF file.")
+@click.option("--target", metavar="COLUMN", help="The column that holds the class (with --data).")
+@click.option("--positive", metavar="LABEL", help="The class to detect; default: the rarer of two (with --data).")
+@click.option("--format", "format_", metavar="NAME", help="csv, parquet, svmlight, keel or arff; default: detected (with --data).")
+@click.option("--method", "methods", multiple=True, metavar="[SAMPLER+]SOLVER", help="Run this method only; repeatable.")
+@click.option("--folds", type=int, metavar="N", help="Outer cross-validation folds.")
+@click.option("--seed", type=int, metavar="N", help="Seed of every random draw.")
+@click.option("--workers", type=int, metavar="N", help="Folds trained side by side.")
+@click.option("--name", metavar="NAME", help="Name of the experiment in MLflow.")
+@click.option("-v", "--verbose", is_flag=True, help="Show Prefect's log, warnings and tracebacks.")
+def run(config: str | None, verbose: bool, **options: Any) -> None:
+    """Run an experiment: CONFIG is a YAML file or a shipped name (default: quickstart), or use --data FILE."""
+    from flows.quiet import quieten
+
+    quieten(verbose)
+    from flows.commands import run_command
+
+    run_command(config, options)
+
+
+@cli.command("list")
+@click.argument("what", type=click.Choice(list(PLACES)))
+def list_(what: str) -> None:
+    """List what can be named in a config, or the runs in the store."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.commands import list_command
+
+    list_command(what)
+
+
+@cli.command()
+@click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
+def ui(port: int) -> None:
+    """Open MLflow's pages for the runs of this folder, on loopback."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.commands import ui_command
+
+    ui_command(port)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its code; every error is one line on stderr."""
+    verbose = any(a in ("-v", "--verbose") for a in (sys.argv[1:] if arguments is None else arguments))
+    try:
+        code = cli.main(args=arguments, prog_name="aucflow", standalone_mode=False) or 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help())
+        code = 0
+    except click.ClickException as error:
+        code = _complain(_one_line(error), 2)
+    except (KeyboardInterrupt, click.Abort):
+        code = _complain("interrupted; the run is marked KILLED in MLflow", 130)
+    except Exception as error:
+        if verbose:
+            raise
+        code = _complain_of(error)
+    sys.exit(code)
+
+
+def _complain_of(error: Exception) -> int:
+    from tasks.errors import BadInput, RunFailed
+
+    if isinstance(error, BadInput):
+        return _complain(str(error), 2)
+    if isinstance(error, RunFailed):
+        return _complain(str(error), 1)
+    return _complain(f"{type(error).__name__}: {' '.join(str(error).split())}. Run again with -v for the traceback.", 1)
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"aucflow: {message}", err=True)
+    return code
+
+
+def _one_line(error: click.ClickException) -> str:
+    hint = ""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f" See `{error.ctx.command_path} --help`."
+    return " ".join(error.format_message().split()) + hint

@@ -1,0 +1,113 @@
+"""The experiment flow: download → convert → check → split → undersample → train → evaluate → track → report."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from prefect import flow
+
+from flows.preflight import conversion_rule, split_seed
+from tasks.check import check
+from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
+from tasks.convert import convert
+from tasks.download import download
+from tasks.errors import RunFailed
+from tasks.evaluate import evaluate
+from tasks.log import run_logger
+from tasks.progress import announce
+from tasks.report import write_report
+from tasks.seeds import seed_for
+from tasks.split import all_rows, split
+from tasks.store import FOLDER
+from tasks.track import TrackedRun, close_run, start_child, track, track_experiment, tracked_experiment
+from tasks.train import train
+from tasks.undersample import undersample
+from tasks.values import Dataset, ExperimentResult, Finding, MethodResult, Split
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A data set that is ready for every method."""
+
+    dataset: Dataset
+    findings: tuple[Finding, ...]
+    splits: tuple[Split, ...]
+
+
+@flow(name="experiment", flow_run_name="{config.name}", validate_parameters=False)
+def run_experiment(config: ExperimentConfig) -> tuple[ExperimentResult, Path]:
+    """Run every method on every data set; return the result and where its report is.
+
+    All data are read and checked before anything is written to the store, so bad input leaves no trace there.
+    """
+    prepared = [prepare(entry, config) for entry in config.datasets]
+    with tracked_experiment(config, tuple(p.dataset for p in prepared)) as run:
+        cells = [run_method(p, method, config, run) for p in prepared for method in config.methods]
+        result = ExperimentResult(
+            name=config.name,
+            datasets=tuple(p.dataset for p in prepared),
+            findings={p.dataset.name: p.findings for p in prepared},
+            results=tuple(cells),
+            config=config.model_dump(mode="json"),
+            run_id=run.run_id,
+            facts=run.facts,
+        )
+        report = write_report(result, (FOLDER / "reports" / f"{config.name}-{run.run_id[:8]}.html").resolve())
+        track_experiment(run, result, report)
+        failed = [cell for cell in cells if cell.error]
+        if failed:
+            reasons = "; ".join(f"{c.dataset} {c.method}: {c.error}" for c in failed)
+            raise RunFailed(f"{len(failed)} of {len(cells)} cells failed: {reasons}", (result, report))
+    return result, report
+
+
+def prepare(entry: DatasetConfig, config: ExperimentConfig) -> Prepared:
+    """Bring one data set in: download, convert, check, split."""
+    validation = config.validation
+    seed = split_seed(entry, config)
+    announce("download", entry.name)
+    raw = download(entry.name, entry.source, entry.format)
+    announce("convert", entry.name)
+    dataset = convert(raw, conversion_rule(entry))
+    announce("check", entry.name)
+    findings = check(dataset, validation.folds, validation.repeats, seed)
+    splits = split(dataset, validation.folds, validation.repeats, seed)
+    announce("split", entry.name, done=True)
+    return Prepared(dataset, findings, splits)
+
+
+def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfig, parent: TrackedRun) -> MethodResult:
+    """Take one method through all folds of one data set; a failure is this cell's own and is tracked."""
+    dataset, splits = prepared.dataset, prepared.splits
+    seed = seed_for(config.seed, dataset.name, method.label)
+    everything = (*splits, all_rows(dataset))
+    child = start_child(parent, dataset, method)
+    start = time.perf_counter()
+    try:
+        samples = undersample(dataset, everything, method, config.preprocessing, seed)
+        models = train(dataset, everything, samples, method, config, seed)
+        evaluations = evaluate(dataset, splits, models[:-1])
+        result = MethodResult(
+            dataset=dataset.name,
+            method=method.label,
+            solver=method.solver,
+            sampler=method.sampler,
+            samples=samples[:-1],
+            models=models[:-1],
+            evaluations=evaluations,
+            final=models[-1],
+            repeats=config.validation.repeats,
+            seconds=time.perf_counter() - start,
+        )
+        track(child, dataset, method, result, config, seed)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        run_logger().error("%s %s failed: %s", dataset.name, method.label, reason)
+        close_run(child, "FAILED", reason)
+        seconds = time.perf_counter() - start
+        return MethodResult(dataset.name, method.label, method.solver, method.sampler, seconds=seconds, error=reason)
+    except BaseException:
+        close_run(child, "KILLED", "interrupted")
+        raise
+    close_run(child, "FINISHED")
+    return result

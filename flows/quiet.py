@@ -1,0 +1,34 @@
+"""What a person does not need to see: other people's log lines, warnings and telemetry.
+
+Call before Prefect or MLflow is imported. What the user set in the environment wins.
+"""
+
+import logging
+import os
+import warnings
+
+ALWAYS = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    # the temporary server starts in 5 s on an idle machine; a busy one needs longer than the default 20 s
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    "GIT_PYTHON_REFRESH": "quiet",  # MLflow asks GitPython, which complains where there is no git
+}
+UNLESS_VERBOSE = {
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
+    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
+    "MLFLOW_LOGGING_LEVEL": "ERROR",
+}
+
+
+def quieten(verbose: bool = False) -> None:
+    """Set the environment, and unless ``verbose`` silence warnings and foreign loggers of this process."""
+    for name, value in (ALWAYS if verbose else ALWAYS | UNLESS_VERBOSE).items():
+        os.environ.setdefault(name, value)
+    if verbose:
+        return
+    warnings.simplefilter("ignore")
+    for name in ("alembic", "mlflow", "sqlalchemy", "httpx", "prefect"):
+        logging.getLogger(name).setLevel(logging.ERROR)
