@@ -13,6 +13,7 @@ _HOME = {
     "LSSVM": "pairwise_square",
     "LinearSVM": "svm",
     "Ranker": "ranker",
+    "TextImputer": "text",
 }
 
 __all__ = sorted(_HOME)

@@ -23,7 +23,12 @@ def main() -> None:
         for contest in track(list(contests()), "contests", console=Console(stderr=True), transient=True):
             o = run(contest)
             numbers = (f"{o.ours_s * 1e3:.2f}", f"{o.peer_s * 1e3:.2f}", f"{o.ratio:.2f}")
-            qualities = (contest.quality_name, f"{o.ours_quality:.6g}", f"{o.peer_quality:.6g}", f"{o.first_call_s:.2f}")
+            qualities = (
+                contest.quality_name,
+                f"{o.ours_quality:.6g}",
+                f"{o.peer_quality:.6g}",
+                f"{o.first_call_s:.2f}",
+            )
             table.add_row(contest.task, contest.data, contest.peer_name, *numbers, *qualities)
         console.print(table)
         for d, nanoseconds in pair_updates():

@@ -86,7 +86,13 @@ def _ls_svm(name: str, X: np.ndarray, y: np.ndarray) -> Contest:
         return pairwise_square_objective(w, X, y, LAM)
 
     return Contest(
-        "LSSVM", name, "NumPy normal equations", lambda: LSSVM(lam=LAM).fit(X, y), normal_equations, quality, "objective"
+        "LSSVM",
+        name,
+        "NumPy normal equations",
+        lambda: LSSVM(lam=LAM).fit(X, y),
+        normal_equations,
+        quality,
+        "objective",
     )
 
 

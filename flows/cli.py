@@ -20,7 +20,9 @@ def _version(context: click.Context, _parameter: click.Parameter, value: bool) -
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+)
 def cli() -> None:
     """Train, certify and track AUC models on imbalanced two-class data."""
 
@@ -30,8 +32,12 @@ def cli() -> None:
 @click.option("--data", metavar="FILE", help="Your own CSV, Parquet, svmlight, KEEL .dat or ARFF file.")
 @click.option("--target", metavar="COLUMN", help="The column that holds the class (with --data).")
 @click.option("--positive", metavar="LABEL", help="The class to detect; default: the rarer of two (with --data).")
-@click.option("--format", "format_", metavar="NAME", help="csv, parquet, svmlight, keel or arff; default: detected (with --data).")
-@click.option("--method", "methods", multiple=True, metavar="[SAMPLER+]SOLVER", help="Run this method only; repeatable.")
+@click.option(
+    "--format", "format_", metavar="NAME", help="csv, parquet, svmlight, keel or arff; default: detected (with --data)."
+)
+@click.option(
+    "--method", "methods", multiple=True, metavar="[SAMPLER+]SOLVER", help="Run this method only; repeatable."
+)
 @click.option("--folds", type=int, metavar="N", help="Outer cross-validation folds.")
 @click.option("--seed", type=int, metavar="N", help="Seed of every random draw.")
 @click.option("--workers", type=int, metavar="N", help="Folds trained side by side.")

@@ -9,6 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tasks.configuration import ExperimentConfig
 from tasks.progress import Step, listening
 
+SILENT = ("evaluate",)  # too short to be worth a line of its own
+
 
 def total_steps(config: ExperimentConfig) -> int:
     """Return how many steps an experiment has: one per data set brought in, one per model fitted."""
@@ -54,14 +56,14 @@ def _describe(step: Step, folds: int) -> str:
 
 
 class _Lines:
-    """A listener that prints a line when the data set, the method or the early stage changes."""
+    """A listener that prints a line when data set, method or stage changes; silent until the data are accepted."""
 
     def __init__(self, console: Console):
         self.console = console
         self.last = ""
 
     def __call__(self, step: Step) -> None:
-        if step.stage == "evaluate" or step.done:
+        if step.done or step.stage in SILENT or (not self.last and step.stage != "start"):
             return
         line = " ".join(word for word in (step.stage, step.dataset, step.method) if word)
         if line != self.last:

@@ -181,7 +181,9 @@ def load_config(name_or_path: str, **overrides: Any) -> ExperimentConfig:
     path = find_config(name_or_path)
     data = _read_yaml(path)
     if not isinstance(data, dict):
-        raise BadInput(f"{path}: expected keys such as datasets and methods, got {_kind(data)}. See configs/experiments.")
+        raise BadInput(
+            f"{path}: expected keys such as datasets and methods, got {_kind(data)}. See configs/experiments."
+        )
     base = path.resolve().parent
     return parse_config(_resolve_paths({"name": path.stem} | data, base) | overrides, str(path))
 
@@ -220,7 +222,9 @@ def _read_yaml(path: Path) -> Any:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
-        raise BadInput(f"{path}{line}: expected valid YAML, got: {error.problem or error.context}. Mend that line.") from None
+        raise BadInput(
+            f"{path}{line}: expected valid YAML, got: {error.problem or error.context}. Mend that line."
+        ) from None
     except (YAMLError, UnicodeDecodeError, ValueError) as error:
         raise BadInput(f"{path}: expected valid YAML in UTF-8, got: {error}. Mend the file.") from None
     except OSError as error:

@@ -1,11 +1,11 @@
 """Evaluate: one model's metrics on its training and its test rows, at the threshold set in training."""
 
 import numpy as np
-from tasks.stage import stage
 
 from aucsolvers.metrics import average_precision, delong, gmean, roc_curve_points, sensitivity, specificity
 from tasks.convert import load
 from tasks.progress import announce
+from tasks.stage import stage
 from tasks.values import Dataset, Evaluation, FittedModel, Scores, Split, Table
 
 

@@ -5,9 +5,13 @@ from typing import Any
 
 import mlflow.sklearn
 import numpy as np
+import pandas as pd
 import skops.io
-from mlflow.models import infer_signature
+from mlflow.models import ModelSignature
 from mlflow.models.model import ModelInfo
+from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+from mlflow.types.schema import AnyType
+from pandas.api.types import is_numeric_dtype
 
 from aucsolvers import Ranker
 from tasks.facts import PACKAGES
@@ -35,11 +39,27 @@ def log_ranker(ranker: Ranker, table: Table, params: dict[str, Any]) -> ModelInf
         name="model",
         serialization_format="skops",
         skops_trusted_types=trusted_types(ranker),
-        signature=infer_signature(table.X, ranker.predict(example)),
+        signature=make_signature(table),
         input_example=example,
         pip_requirements=[_pinned(name) for name in REQUIREMENTS],
         params=params,
     )
+
+
+def make_signature(table: Table) -> ModelSignature:
+    """Return what the model takes and gives: every column by name, and one score for each row.
+
+    The type of a number column is left open, for MLflow refuses whole numbers where it has seen fractions, and
+    fractions (so also gaps) where it has seen whole numbers.
+    """
+    scores = Schema([TensorSpec(np.dtype(np.float64), (-1,))])
+    if not isinstance(table.X, pd.DataFrame):
+        return ModelSignature(Schema([TensorSpec(np.dtype(np.float64), (-1, table.X.shape[1]))]), scores)
+    columns = [
+        ColSpec(AnyType() if is_numeric_dtype(dtype) else DataType.string, name, required=True)
+        for name, dtype in table.X.dtypes.items()
+    ]
+    return ModelSignature(Schema(columns), scores)
 
 
 def trusted_types(ranker: Ranker) -> list[str]:

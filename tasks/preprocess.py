@@ -10,9 +10,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, StandardScaler
 
+from aucsolvers import TextImputer
 from tasks.configuration import PreprocessingConfig
-
-MISSING_TEXT = "(missing)"
 
 
 def make_preprocessing(X: pd.DataFrame | csr_matrix, config: PreprocessingConfig) -> Any:
@@ -40,11 +39,10 @@ def _numeric_pipeline(config: PreprocessingConfig) -> Pipeline:
 
 
 def _text_pipeline(config: PreprocessingConfig) -> Pipeline:
-    impute = SimpleImputer(
-        strategy="constant", fill_value=MISSING_TEXT, missing_values=None, keep_empty_features=True
+    encode = OneHotEncoder(
+        handle_unknown="infrequent_if_exist", max_categories=config.max_categories, sparse_output=False
     )
-    encode = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=config.max_categories, sparse_output=False)
-    return Pipeline([("impute", impute), ("encode", encode)])
+    return Pipeline([("impute", TextImputer()), ("encode", encode)])
 
 
 def _dense_scaler(scale: str) -> Any:

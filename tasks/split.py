@@ -1,10 +1,10 @@
 """Split: which rows train and which test. The same division for every method, so that they compare in pairs."""
 
 import numpy as np
-from tasks.stage import stage
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 from tasks.convert import load
+from tasks.stage import stage
 from tasks.values import Dataset, Split
 
 REFIT = -1  # the fold number of the final fit on all rows

@@ -16,8 +16,8 @@ from typing import Any
 import mlflow
 import numpy as np
 from mlflow import MlflowClient
-from mlflow.entities import DatasetInput, InputTag, Metric, Param
 from mlflow.entities import Dataset as MlflowDataset
+from mlflow.entities import DatasetInput, InputTag, Metric, Param
 from mlflow.utils.time import get_current_time_millis
 from prefect.runtime import flow_run
 
@@ -106,7 +106,9 @@ def track(
     _log_text(run, "folds.json", json.dumps(_fold_table(result), indent=2))
     mlflow.set_tracking_uri(store.tracking_uri())
     with mlflow.start_run(run_id=run.run_id):
-        log_ranker(make_ranker(result.final, dataset), load(dataset), {k: str(v) for k, v in result.final.chosen.items()})
+        log_ranker(
+            make_ranker(result.final, dataset), load(dataset), {k: str(v) for k, v in result.final.chosen.items()}
+        )
 
 
 @stage(name="track experiment", task_run_name="track {result.name}")

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from tasks.stage import stage
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
@@ -24,6 +23,7 @@ from tasks.preprocess import transform
 from tasks.progress import announce
 from tasks.seeds import seed_for
 from tasks.split import make_splits
+from tasks.stage import stage
 from tasks.undersample import draw_sample
 from tasks.values import Dataset, FittedModel, Sample, Split, Table
 
@@ -53,7 +53,11 @@ def train(
         )
     for model in models:
         run_logger().info(
-            "fold %s: chose %s by inner validation; %s, certificate %.3g", model.fold, model.chosen, model.status, model.certificate
+            "fold %s: chose %s by inner validation; %s, certificate %.3g",
+            model.fold,
+            model.chosen,
+            model.status,
+            model.certificate,
         )
     return tuple(models)
 

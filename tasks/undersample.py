@@ -4,7 +4,6 @@ A test row is never seen here: only ``split.train`` is read.
 """
 
 import numpy as np
-from tasks.stage import stage
 
 from tasks import catalogue
 from tasks.configuration import MethodConfig, PreprocessingConfig
@@ -12,6 +11,7 @@ from tasks.convert import load
 from tasks.preprocess import make_preprocessing, transform
 from tasks.progress import announce
 from tasks.seeds import seed_for
+from tasks.stage import stage
 from tasks.values import Dataset, Sample, Split, Table
 
 

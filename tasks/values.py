@@ -86,7 +86,7 @@ class Dataset:
 class Finding:
     """One thing that `check` noticed; a warning, for an error stops the run as BadInput."""
 
-    kind: str  # duplicates_across_split, contradictory_labels, constant_column, separating_column, missing_values, text_column
+    kind: str  # "duplicates_across_split", "contradictory_labels", "constant_column", "separating_column", ...
     severity: str  # "warning" or "info"
     message: str  # one sentence: what, how many, what to do
     count: int

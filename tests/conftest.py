@@ -21,7 +21,8 @@ def pytest_configure():
 @pytest.fixture(scope="session")
 def mirror():
     """The folder with real data, or a skip that says why."""
-    folder = Path(os.environ.get("AUCFLOW_MIRROR", ROOT.parent / "shared" / "data").removeprefix("file://"))
+    named = os.environ.get("AUCFLOW_MIRROR") or str(ROOT.parent / "shared" / "data")
+    folder = Path(named.removeprefix("file://"))
     if not (folder / "index.csv").is_file():
         pytest.skip(f"no real data: {folder} has no index.csv (name a mirror in AUCFLOW_MIRROR)")
     return folder

@@ -42,11 +42,10 @@ def refused(aucflow, folder, *arguments):
     code, out, err = aucflow("run", *arguments)
     assert code == 2
     assert out == ""
-    errors = [line for line in err.splitlines() if line.startswith("aucflow: ")]
-    assert len(errors) == 1
-    assert err.rstrip("\n").endswith(errors[0])
+    assert err.startswith("aucflow: ")
+    assert err.count("\n") == 1
     assert not (folder / "mlruns").exists()
-    return errors[0]
+    return err
 
 
 def test_help_version_and_lists_need_neither_prefect_nor_mlflow():
@@ -126,7 +125,12 @@ BAD_FILES = [
     ("data.csv", "csv", ["--target", "fraud", "--method", "sdcd_prem"], ["'sdcd_prem'", "Did you mean 'sdcd_perm'?"]),
     ("data.csv", "csv", ["--target", "fraud", "--method", "u9+msgd"], ["'u9'"]),
     ("data.csv", "csv", ["--target", "fraud", "--folds", "1"], ["folds", "'1'"]),
-    ("one.csv", "a,fraud\n1,0\n2,0\n3,0\n", ["--target", "fraud"], ["Expected two classes in column 'fraud', got one (0)"]),
+    (
+        "one.csv",
+        "a,fraud\n1,0\n2,0\n3,0\n",
+        ["--target", "fraud"],
+        ["Expected two classes in column 'fraud', got one (0)"],
+    ),
     ("three.csv", "a,k\n" + "1,x\n2,y\n3,z\n" * 9, ["--target", "k"], ["--positive", "x", "y", "z"]),
     ("inf.csv", "a,k\n" + "1,0\n2,1\n" * 9 + "inf,1\n", ["--target", "k"], ["'a'", "inf"]),
     ("bad.svm", "1 1:2\n-1 1:3\n1 1:abc\n", [], ["line 3"]),
@@ -134,7 +138,9 @@ BAD_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "arguments", "words"), BAD_FILES, ids=lambda v: v if isinstance(v, str) else None)
+@pytest.mark.parametrize(
+    ("name", "content", "arguments", "words"), BAD_FILES, ids=lambda v: v if isinstance(v, str) else None
+)
 def test_bad_data_is_refused_before_anything_is_written(aucflow, folder, name, content, arguments, words):
     if content is not None:
         (folder / name).write_text(frame().to_csv(index=False) if content == "csv" else content)

@@ -116,7 +116,9 @@ def test_bytes_that_are_not_text(tmp_path):
 
 def test_yaml_1_2_keeps_yes_a_word_and_exponents_numbers(tmp_path):
     path = tmp_path / "config.yaml"
-    path.write_text("datasets: [{source: my.csv, target: fraud, positive: yes}]\nmethods: [{solver: sdcd, grid: [1e-6, 1]}]\n")
+    path.write_text(
+        "datasets: [{source: my.csv, target: fraud, positive: yes}]\nmethods: [{solver: sdcd, grid: [1e-6, 1]}]\n"
+    )
     config = load_config(str(path))
     assert config.datasets[0].positive == "yes"
     assert config.methods[0].search == ("lam", (1e-6, 1.0))
