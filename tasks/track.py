@@ -99,16 +99,21 @@ def track(
     params |= {f"solver__{k}": v for k, v in solver.get_params().items()}
     params |= {f"sampler__{k}": v for k, v in method.sampler_params.items()}
     _log_params(run, params | _flat(config.model_dump(include={"validation", "preprocessing"}, mode="json")))
-    _log_metrics(run, [*_fold_metrics(result), *_mean_metrics(result), *_history_metrics(result.final)])
     run.client.log_inputs(run.run_id, [dataset_input(dataset)])
+    # the model before the metrics, which can then name it; the other way round MLflow reads every metric back
+    model_id = _log_model(run, dataset, result.final)
+    metrics = [*_fold_metrics(result), *_mean_metrics(result), *_history_metrics(result.final)]
+    _log_metrics(run, metrics, model_id)
     _log_curves(run, result)
     _log_text(run, "config.json", config.model_dump_json(indent=2))
     _log_text(run, "folds.json", json.dumps(_fold_table(result), indent=2))
+
+
+def _log_model(run: TrackedRun, dataset: Dataset, final: FittedModel) -> str:
     mlflow.set_tracking_uri(store.tracking_uri())
     with mlflow.start_run(run_id=run.run_id):
-        log_ranker(
-            make_ranker(result.final, dataset), load(dataset), {k: str(v) for k, v in result.final.chosen.items()}
-        )
+        params = {name: str(value) for name, value in final.chosen.items()}
+        return log_ranker(make_ranker(final, dataset), load(dataset), params).model_id
 
 
 @stage(name="track experiment", task_run_name="track {result.name}")
@@ -165,7 +170,7 @@ def _facts_of_run(config: ExperimentConfig) -> dict[str, str]:
     }
 
 
-def _fold_metrics(result: MethodResult) -> Iterator[Metric]:
+def _fold_metrics(result: MethodResult) -> Iterator[tuple[str, float, int]]:
     for evaluation in result.evaluations:
         yield _metric("threshold", evaluation.threshold, evaluation.fold)
         for part in ("train", "test"):
@@ -179,7 +184,7 @@ def _fold_metrics(result: MethodResult) -> Iterator[Metric]:
             yield _metric(f"chosen_{name}", value, model.fold)
 
 
-def _mean_metrics(result: MethodResult) -> Iterator[Metric]:
+def _mean_metrics(result: MethodResult) -> Iterator[tuple[str, float, int]]:
     for part in ("train", "test"):
         for name in Scores.__dataclass_fields__:
             if name.startswith("n_"):
@@ -193,7 +198,7 @@ def _mean_metrics(result: MethodResult) -> Iterator[Metric]:
     yield _metric("seconds", result.seconds)
 
 
-def _history_metrics(model: FittedModel) -> Iterator[Metric]:
+def _history_metrics(model: FittedModel) -> Iterator[tuple[str, float, int]]:
     """Yield objective, certificate and training AUC of the refit, stepped by updates."""
     for name in ("objective", "dual_gap", "auc"):
         for updates, value in zip(model.history["updates"], model.history[name], strict=True):
@@ -238,14 +243,20 @@ def _log_params(run: TrackedRun, params: dict[str, Any]) -> None:
         run.client.log_batch(run.run_id, params=entries[start : start + 100])
 
 
-def _log_metrics(run: TrackedRun, metrics: list[Metric]) -> None:
-    finite = [m for m in metrics if np.isfinite(m.value)]  # a NaN (one positive: no DeLong variance) is no metric
+def _log_metrics(run: TrackedRun, metrics: list[tuple[str, float, int]], model_id: str | None = None) -> None:
+    now = get_current_time_millis()
+    # a NaN (one positive: no DeLong variance) is no metric
+    finite = [
+        Metric(_metric_name(name), value, now, step, model_id=model_id)
+        for name, value, step in metrics
+        if np.isfinite(value)
+    ]
     for start in range(0, len(finite), LARGEST_BATCH):
         run.client.log_batch(run.run_id, metrics=finite[start : start + LARGEST_BATCH])
 
 
-def _metric(name: str, value: float, step: int = 0) -> Metric:
-    return Metric(_metric_name(name), float(value), get_current_time_millis(), step)
+def _metric(name: str, value: float, step: int = 0) -> tuple[str, float, int]:
+    return name, float(value), step
 
 
 def _metric_name(name: str) -> str:
