@@ -90,9 +90,12 @@ def ui_command(port: int) -> None:
     if not uri.startswith(("sqlite:", "postgresql", "mysql", "mssql")):
         raise BadInput(f"MLFLOW_TRACKING_URI names a server that has pages of its own: open {uri} in a browser.")
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
     Console().print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C ends it)", highlight=False)
-    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", "127.0.0.1"]
-    os.execv(sys.executable, [*command, "--port", str(port), "--workers", "1"])
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--registry-store-uri", uri]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level warning"]
+    sys.stdout.flush()
+    os.execv(sys.executable, command)
 
 
 def _with_folds(config: ExperimentConfig, folds: int | None) -> ExperimentConfig:
@@ -111,10 +114,10 @@ def _name_of(file: str) -> str:
 
 
 def _show(result: Any, report: Path) -> None:
-    from tasks.report import summary_table
+    from tasks.report import console_report
 
     console = Console()
-    console.print(summary_table(result))
+    console.print(console_report(result), "")
     console.print(f"report   {_relative(report)}", highlight=False, soft_wrap=True)
     console.print("MLflow   aucflow ui", highlight=False)
 

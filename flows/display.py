@@ -33,10 +33,10 @@ def progress(config: ExperimentConfig, console: Console) -> Iterator[None]:
 def _bar(config: ExperimentConfig, console: Console) -> Iterator[None]:
     folds = config.validation.folds * config.validation.repeats
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("{task.description}"),  # last: its length changes
     )
     with Progress(*columns, console=console, transient=True) as bar:
         job = bar.add_task("starting", total=total_steps(config))

@@ -1,5 +1,6 @@
 """Facts about where and with what a run was made: code, packages, machine."""
 
+import getpass
 import os
 import platform
 import subprocess
@@ -16,6 +17,14 @@ def aucflow_version() -> str:
         return version("aucflow")
     except PackageNotFoundError:
         return "unknown"
+
+
+def user_name() -> str:
+    """Return who runs this, as far as the system tells."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's numeric user may have no name
+        return str(os.getuid())
 
 
 def git_state() -> dict[str, str]:

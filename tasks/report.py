@@ -17,12 +17,13 @@ from typing import Any
 import jinja2
 import numpy as np
 from matplotlib.figure import Figure
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from tasks import plots
 from tasks.stage import stage
-from tasks.values import Dataset, ExperimentResult, FittedModel, MethodResult
+from tasks.values import Dataset, ExperimentResult, Finding, FittedModel, MethodResult
 
 TEMPLATES = Path(__file__).parent / "templates"
 CONVERGED = "converged"
@@ -73,8 +74,20 @@ class SummaryRow:
         """Return the gap with a tick if every fit converged, or with the status that says why not."""
         return f"{self.gap_in_short} {'✓' if self.status == CONVERGED else self.status}"
 
+    @property
+    def has_interval(self) -> bool:
+        """Tell whether every fold had two rows of each class, which an interval needs."""
+        return isfinite(self.auc_low) and isfinite(self.auc_high)
+
+    @property
+    def interval(self) -> str:
+        """Return the 95 % interval of the AUC in words."""
+        return f"{self.auc_low:.4f} to {self.auc_high:.4f}" if self.has_interval else "unknown"
+
     def overlaps(self, other: "SummaryRow") -> bool:
-        """Return whether the two AUC intervals share a point."""
+        """Return whether the two AUC intervals share a point; an unknown one may."""
+        if not (self.has_interval and other.has_interval):
+            return True
         return self.auc_low <= other.auc_high and other.auc_low <= self.auc_high
 
 
@@ -182,6 +195,26 @@ def _console_cells(row: SummaryRow) -> list[Text]:
     ]
 
 
+def console_report(result: ExperimentResult) -> Group:
+    """Return the report as text: the table, then each data set's best method with its interval and its checks."""
+    rows = summary_rows(result)
+    notes = []
+    for dataset in result.datasets:
+        own = [row for row in rows if row.dataset == dataset.name]
+        notes.append(_note(dataset.name, headline(own)))
+        for finding in _by_severity(result.findings.get(dataset.name, ())):
+            notes.append(_note(f"{dataset.name}, {finding.severity}", finding.message))
+    return Group(summary_table(result), "", *notes)
+
+
+def _note(subject: str, message: str) -> Text:
+    return Text.assemble((f"{subject}: ", "bold"), message)
+
+
+def _by_severity(findings: Sequence[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: finding.severity != "warning")
+
+
 # --- the page --------------------------------------------------------------------------------------------------
 
 
@@ -212,14 +245,13 @@ def _section(result: ExperimentResult, dataset: Dataset, rank: int, rows: Sequen
     """Return what the template needs to tell of one data set."""
     own = [row for row in rows if row.dataset == dataset.name]
     cells = [cell for cell in result.results if cell.dataset == dataset.name]
-    findings = result.findings.get(dataset.name, ())
     return {
         "id": f"set-{rank}",
         "dataset": dataset,
         "rows": own,
         "headline": headline(own),
         "scale": _interval_scale(own),
-        "findings": sorted(findings, key=lambda finding: finding.severity != "warning"),
+        "findings": _by_severity(result.findings.get(dataset.name, ())),
         "figures": list(_figures(dataset, cells, own, _selection_score(result))),
     }
 
@@ -231,12 +263,11 @@ def headline(rows: Sequence[SummaryRow]) -> str:
         return "every method failed."
     best = next(row for row in done if row.is_best)
     others = [row for row in done if row is not best]
-    start = (
-        f"{best.method} has the highest mean test AUC, {best.auc.mean:.4f} "
-        f"(95 % interval {best.auc_low:.4f} to {best.auc_high:.4f})"
-    )
+    start = f"{best.method} has the highest mean test AUC, {best.auc.mean:.4f} (95 % interval {best.interval})"
     if not others:
         return f"{start}; no other method finished."
+    if not best.has_interval:
+        return f"{start}: a fold tests a single row of a class, so there is no interval to rank by."
     level = sum(best.overlaps(row) for row in others)
     if level == 0:
         return f"{start}; no other method's interval reaches it."
@@ -253,7 +284,7 @@ def _selection_score(result: ExperimentResult) -> str:
 
 def _interval_scale(rows: Sequence[SummaryRow]) -> tuple[float, float]:
     """Return the AUC range that the interval bars of one data set share."""
-    done = [row for row in rows if not row.error]
+    done = [row for row in rows if not row.error and row.has_interval]
     if not done:
         return 0.0, 1.0
     low, high = min(row.auc_low for row in done), max(row.auc_high for row in done)

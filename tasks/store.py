@@ -10,6 +10,7 @@ from mlflow.exceptions import MlflowException
 from tasks.errors import RunFailed
 
 FOLDER = Path("mlruns")
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # the pages then open on runs, not on chat traces
 README = """\
 What `aucflow` writes in this folder:
 mlflow.db    the MLflow tracking store (SQLite): runs, parameters, metrics, tags
@@ -49,7 +50,7 @@ def experiment_id(client: MlflowClient, name: str) -> str:
     found = client.get_experiment_by_name(name)
     if found is None:
         try:
-            return client.create_experiment(name, artifact_location=_artifact_location(name))
+            return client.create_experiment(name, artifact_location=_artifact_location(name), tags=KIND)
         except MlflowException:
             found = client.get_experiment_by_name(name)
             if found is None:

@@ -24,7 +24,7 @@ from prefect.runtime import flow_run
 from tasks import plots, store
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.convert import load
-from tasks.facts import environment, git_state
+from tasks.facts import environment, git_state, user_name
 from tasks.models import log_ranker, make_ranker
 from tasks.progress import announce
 from tasks.stage import stage
@@ -154,7 +154,7 @@ def dataset_input(dataset: Dataset) -> DatasetInput:
 def _start(
     client: MlflowClient, experiment_id: str, name: str, facts: dict[str, str], tags: dict[str, str]
 ) -> TrackedRun:
-    known = {"mlflow.source.name": "aucflow run", "mlflow.source.type": "LOCAL"}
+    known = {"mlflow.source.name": "aucflow run", "mlflow.source.type": "LOCAL", "mlflow.user": facts["user"]}
     if len(facts["git_commit"]) == 40:
         known["mlflow.source.git.commit"] = facts["git_commit"]
     known |= {f"aucflow.{k}": v for k, v in facts.items()}
@@ -167,6 +167,7 @@ def _facts_of_run(config: ExperimentConfig) -> dict[str, str]:
         "started": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "seed": str(config.seed),
         "prefect_flow_run_id": str(flow_run.id or "none"),
+        "user": user_name(),
     }
 
 

@@ -1,6 +1,7 @@
 """Report: the page and the console table say the same, escape everything, and claim no more than they may."""
 
 import base64
+import math
 import re
 import shutil
 import struct
@@ -16,7 +17,16 @@ import pytest
 from rich.console import Console
 from sample_results import dataset_of, experiment
 
-from tasks.report import Spread, SummaryRow, headline, render_html, summary_rows, summary_table, write_report
+from tasks.report import (
+    Spread,
+    SummaryRow,
+    console_report,
+    headline,
+    render_html,
+    summary_rows,
+    summary_table,
+    write_report,
+)
 from tasks.values import ExperimentResult, Finding
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -119,6 +129,25 @@ def test_equal_means_are_all_marked():
     cells = experiment().results
     twins = replace(experiment(), results=(cells[0], replace(cells[0], method="twin"), cells[2]))
     assert [r.is_best for r in summary_rows(twins)] == [True, True, False]
+
+
+def test_an_unknown_interval_is_said_to_be_unknown_and_ranks_nothing():
+    known, unknown = row("a", 0.9, 0.01, best=True), row("b", 0.8, math.nan)
+    assert unknown.interval == "unknown"
+    assert known.overlaps(unknown)
+    assert "does not rank them" in headline([known, unknown])
+    assert "no interval to rank by" in headline([row("c", 0.95, math.nan, best=True), replace(known, is_best=False)])
+
+
+def test_the_console_tells_the_table_the_intervals_and_the_checks():
+    console = Console(width=80, file=StringIO(), color_system=None)
+    console.print(console_report(experiment()))
+    text = " ".join(console.file.getvalue().split())
+    for dataset in experiment().datasets:
+        assert f"{dataset.name}: " in text
+    for findings in experiment().findings.values():
+        for finding in findings:
+            assert " ".join(finding.message.split()) in text
 
 
 def test_certificate_is_of_the_worst_fit():
