@@ -92,7 +92,7 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
             method=method.label,
             solver=method.solver,
             sampler=method.sampler,
-            samples=samples[:-1],
+            samples=samples,
             models=models[:-1],
             evaluations=evaluations,
             final=models[-1],

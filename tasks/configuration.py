@@ -62,6 +62,7 @@ class MethodConfig(Strict):
 
     solver: str
     sampler: str = "none"
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]*$", max_length=60)
     params: dict[str, Any] = {}
     sampler_params: dict[str, Any] = {}
     grid: tuple[Positive, ...] | None = Field(default=None, min_length=1)
@@ -95,7 +96,9 @@ class MethodConfig(Strict):
 
     @property
     def label(self) -> str:
-        """The method's name in tables and in the store: ``auto+linear_svm``, ``sdcd``."""
+        """The method's name in the store: its own, or made of its parts (``auto+linear_svm``, ``sdcd``)."""
+        if self.name:
+            return self.name
         return self.solver if self.sampler == "none" else f"{self.sampler}+{self.solver}"
 
     @property
@@ -156,7 +159,7 @@ class ExperimentConfig(Strict):
         ):
             twice = sorted({n for n in names if names.count(n) > 1})
             if twice:
-                raise ValueError(f"Expected each {kind} once, got '{twice[0]}' twice. Remove or rename one.")
+                raise ValueError(f"Expected each {kind} once, got '{twice[0]}' twice. Remove one or give it a name.")
         return self
 
 

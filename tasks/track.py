@@ -92,6 +92,7 @@ def track(
         "dataset_sha256": dataset.sha256,
         "solver": method.solver,
         "sampler": method.sampler,
+        "sampler_scheme": result.samples[-1].scheme,
         "seed": config.seed,
         "method_seed": seed,
         "threshold": result.final.threshold,
@@ -177,6 +178,8 @@ def _fold_metrics(result: MethodResult) -> Iterator[tuple[str, float, int]]:
         for part in ("train", "test"):
             for name, value in asdict(getattr(evaluation, part)).items():
                 yield _metric(f"{part}_{name}", value, evaluation.fold)
+    for sample in result.samples[:-1]:
+        yield _metric("rows_kept", len(sample.rows), sample.fold)
     for model in result.models:
         yield _metric("fit_s", model.fit_s, model.fold)
         yield _metric("search_s", model.search_s, model.fold)

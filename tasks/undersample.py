@@ -21,7 +21,7 @@ def draw_sample(
     """Return the training rows that the sampler keeps, and the preprocessing fitted on all training rows."""
     train = table.rows(split.train)
     fitted = make_preprocessing(train.X, preprocessing).fit(train.X)
-    kept = _kept(transform(fitted, train.X), train.y, method, seed)
+    kept, scheme = _kept(transform(fitted, train.X), train.y, method, seed)
     rows, y = split.train[kept], train.y[kept]
     return Sample(
         fold=split.fold,
@@ -29,17 +29,19 @@ def draw_sample(
         n_pos=int((y > 0).sum()),
         n_neg=int((y < 0).sum()),
         n_neg_before=int((train.y < 0).sum()),
+        scheme=scheme,
         preprocessing=fitted,
     )
 
 
-def _kept(X: np.ndarray, y: np.ndarray, method: MethodConfig, seed: int) -> np.ndarray:
+def _kept(X: np.ndarray, y: np.ndarray, method: MethodConfig, seed: int) -> tuple[np.ndarray, str]:
+    """Return the kept rows, ascending, and the scheme that chose them: ``auto`` decides by the ratio."""
     entry = catalogue.sampler(method.sampler)
     if entry is None:
-        return np.arange(len(y))
+        return np.arange(len(y)), method.sampler
     sampler = entry.build(random_state=seed, **method.sampler_params)
     sampler.fit_resample(X, y)
-    return np.sort(sampler.sample_indices_)
+    return np.sort(sampler.sample_indices_), sampler.scheme_
 
 
 @stage(name="undersample", task_run_name="undersample {dataset.name} {method.label}")

@@ -111,6 +111,7 @@ class Sample:
     n_pos: int
     n_neg: int
     n_neg_before: int
+    scheme: str  # what the sampler did: "auto" has become "u1" or "u2"
     preprocessing: Any  # fitted scikit-learn transformer
 
 
@@ -178,7 +179,7 @@ class MethodResult:
     method: str  # unique in the experiment: "sdcd_perm" or "u1+linear_svm"
     solver: str
     sampler: str
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[Sample, ...] = ()  # one per fold, and the refit's
     models: tuple[FittedModel, ...] = ()  # one per fold
     evaluations: tuple[Evaluation, ...] = ()
     final: FittedModel | None = None  # refitted on all rows

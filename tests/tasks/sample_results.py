@@ -98,7 +98,7 @@ def method_result(dataset, X, y, method, classifier, parameter="lam", history=No
         scored = scores_of(y[train], on_train), scores_of(y[test], on_test)
         evaluations.append(Evaluation(fold, 0.0, *scored, fpr, tpr))
         n_pos, n_neg = int((y[train] > 0).sum()), int((y[train] < 0).sum())
-        samples.append(Sample(fold, train, n_pos, int(kept * n_neg), n_neg, None))
+        samples.append(Sample(fold, train, n_pos, int(kept * n_neg), n_neg, "u1", None))
     sampler, _, solver = method.rpartition("+")
     search = {"best": 2 + len(method) % 4, "height": float(np.mean([e.test.auc for e in evaluations]))}
     return MethodResult(

@@ -42,6 +42,14 @@ def test_words_stand_for_sections():
     assert config.datasets[0].source == "sklearn:wine"
 
 
+def test_one_solver_can_stand_twice_under_two_names():
+    twice = [
+        {"solver": "sdcd", "params": {"tol": 1e-2}},
+        {"solver": "sdcd", "name": "sdcd tight", "params": {"tol": 1e-5}},
+    ]
+    assert [m.label for m in parse_config(MINIMAL | {"methods": twice}, "here").methods] == ["sdcd", "sdcd tight"]
+
+
 def test_the_resolved_config_reads_back_as_itself():
     config = load_config("quickstart")
     assert ExperimentConfig.model_validate(config.model_dump(mode="json")) == config
