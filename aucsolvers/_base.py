@@ -8,13 +8,13 @@ import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from aucsolvers._jit import kernel
 from aucsolvers.metrics import auc_of_classes, best_gmean_threshold
 
 CONVERGED = "converged"
@@ -70,12 +70,12 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
         """Return C-ordered float64 (or CSR) X and y as an array of ±1.0; set ``classes_``."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
         check_classification_targets(y)
-        if type_of_target(y) != "binary" and len(np.unique(y)) > 2:
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) > 2:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {type_of_target(y)}: "
-                f"expected two classes, got {len(np.unique(y))}. Choose one class as positive first."
+                f"expected two classes, got {len(classes)}. Choose one class as positive first."
             )
-        classes, codes = np.unique(y, return_inverse=True)
         if len(classes) != 2:
             raise ValueError(f"Expected two classes, got one class ({classes[0]!r}): there is nothing to rank.")
         self.classes_ = classes
@@ -133,7 +133,7 @@ def row_scores(X, w):
     return X @ w if sparse.issparse(X) else _dense_row_scores(X, np.ascontiguousarray(w))
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def _dense_row_scores(X, w):
     scores = np.empty(X.shape[0])
     for i in range(X.shape[0]):

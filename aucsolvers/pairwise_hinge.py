@@ -18,11 +18,12 @@ from itertools import pairwise
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from scipy import sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 from aucsolvers.metrics import margin_violations, mean_pair_hinge
@@ -103,8 +104,8 @@ class AUCSDCD(LinearScorer):
     -----
     An epoch costs O(k d), or O(k nnz per row) for CSR; its certificate O(n d + n log n + k). Memory is 8 k bytes and a
     copy of the rows. w is rebuilt from the dual variables after each epoch, so rounding does not accumulate. The same
-    seed gives the same bits on the same machine and library versions, and a warm-started fit of 5 + 5 epochs the same
-    bits as one of 10.
+    seed gives the same bits on the same machine, library versions and number of BLAS threads, and a warm-started fit of
+    5 + 5 epochs the same bits as one of 10.
 
     A pair of identical rows has z_ij = 0 and loss 1 whatever w is. Its dual optimum is a_ij = 1: it moves no weight,
     but leaving it at 0 would keep the gap open by 1/k.
@@ -321,7 +322,8 @@ def modified_gradient_descent(X, y, lam, order, tol, max_iter, state):
     w, objective, gap = _record_gradient(trace, state, order, pos, neg, lam)
 
     n_iter = 0
-    while gap > tol and n_iter < max_iter:
+    # at least one epoch: the gradient may certify w = 0 (large lam, tiny features), which ranks nothing
+    while (gap > tol or state["updates"] == 0) and n_iter < max_iter:
         points = () if n_iter else _first_epoch_points(k)
         # 2. one epoch of updates
         for rows, columns in epoch_visits(order, pos.shape[0], neg.shape[0], state["generator"], points):
@@ -431,7 +433,7 @@ def _prefetch(typing_context, address):
     return types.void(types.intp), codegen
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _round_robin(pos_order, neg_order, shifts, start, rows, columns):
     """Fill rows and columns with visits start, start + 1, ... of an epoch that visits each pair exactly once.
 
@@ -455,7 +457,7 @@ def _round_robin(pos_order, neg_order, shifts, start, rows, columns):
             opponent = 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _dual_step(old, dot, squared_norm, lam_k):
     """Return the a in [0, 1] that maximises D along one coordinate: clip(old + lam k (1 - w'z)/||z||^2)."""
     if squared_norm == 0.0:
@@ -464,7 +466,7 @@ def _dual_step(old, dot, squared_norm, lam_k):
     return min(1.0, max(0.0, old + (lam_k / squared_norm) * (1.0 - dot)))
 
 
-@njit(cache=True, nogil=True, fastmath=REDUCE, error_model="numpy")
+@kernel(fastmath=REDUCE, error_model="numpy")
 def _dual_sweep_dense(pos, neg, rows, columns, alpha, w, lam_k):
     """Update alpha (flat, row i of n_neg) and w at each visited pair in turn; return the change of sum(alpha).
 
@@ -495,7 +497,7 @@ def _dual_sweep_dense(pos, neg, rows, columns, alpha, w, lam_k):
     return change
 
 
-@njit(cache=True, nogil=True, fastmath=REDUCE, error_model="numpy")
+@kernel(fastmath=REDUCE, error_model="numpy")
 def _dual_sweep_sparse(p_data, p_cols, p_ptr, n_data, n_cols, n_ptr, rows, columns, alpha, w, lam_k):
     """Do what ``_dual_sweep_dense`` does on CSR rows, at a cost of the two rows' stored values."""
     n_neg, last = n_ptr.shape[0] - 1, rows.shape[0] - 1
@@ -522,7 +524,7 @@ def _dual_sweep_sparse(p_data, p_cols, p_ptr, n_data, n_cols, n_ptr, rows, colum
     return change
 
 
-@njit(cache=True, nogil=True, fastmath=REDUCE, error_model="numpy")
+@kernel(fastmath=REDUCE, error_model="numpy")
 def _gradient_sweep_dense(pos, neg, rows, columns, t, step_sum, lam):
     """Add each visited pair's step to step_sum = lam t w; return the sum of the steps. t updates were done before.
 
@@ -548,7 +550,7 @@ def _gradient_sweep_dense(pos, neg, rows, columns, t, step_sum, lam):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=REDUCE, error_model="numpy")
+@kernel(fastmath=REDUCE, error_model="numpy")
 def _gradient_sweep_sparse(p_data, p_cols, p_ptr, n_data, n_cols, n_ptr, rows, columns, t, step_sum, lam):
     """Do what ``_gradient_sweep_dense`` does on CSR rows, at a cost of the two rows' stored values."""
     total = 0.0
@@ -568,7 +570,7 @@ def _gradient_sweep_sparse(p_data, p_cols, p_ptr, n_data, n_cols, n_ptr, rows, c
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=REDUCE, error_model="numpy")
+@kernel(fastmath=REDUCE, error_model="numpy")
 def _dot(data, cols, start, stop, w):
     total = 0.0
     for q in range(start, stop):
@@ -576,13 +578,13 @@ def _dot(data, cols, start, stop, w):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _add(data, cols, start, stop, factor, w):
     for q in range(start, stop):
         w[cols[q]] += factor * data[q]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _squared_distance(p_data, p_cols, p, p_to, n_data, n_cols, n, n_to):
     """Return ||x_i - x_j||^2 by merging two rows of sorted columns.
 

@@ -37,8 +37,8 @@ class LSSVM(LinearScorer):
     lam : float, default=1e-3
         Weight of the regulariser, > 0.
     solver : {"auto", "cholesky", "cg"}, default="auto"
-        "cholesky" factors the d x d system, dense X only; "cg" runs conjugate gradients with a diagonal preconditioner
-        on products with X alone. "auto" factors dense X with d <= min(n, 4096).
+        "cholesky" factors the d x d system, dense X only; "cg" runs conjugate gradients on products with X alone, with
+        a diagonal preconditioner if d <= n. "auto" factors dense X with d <= min(n, 4096).
     tol : float, default=1e-10
         Stop when the certificate is at most tol; Q(0) = 1/2.
     max_iter : int, default=1000
@@ -54,7 +54,7 @@ class LSSVM(LinearScorer):
     objective_ : float
         Q(coef_).
     dual_gap_ : float
-        ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex.
+        ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex: certifies the objective, up to rounding.
     gradient_norm_ : float
         ||dQ(w)||.
     n_iter_ : int
@@ -81,7 +81,8 @@ class LSSVM(LinearScorer):
     -----
     Cholesky: O(n d^2 + d^3) time, O(n d + d^2) memory; where rounding hides lam, so that the factorisation fails,
     conjugate gradients take over. Those need four products with X and one sort per iteration, and O(n + d) memory; a
-    sparse X is never centred or densified, its scores are centred instead. Both are deterministic: nothing is drawn.
+    sparse X is never centred or densified, its scores are centred instead. Nothing is drawn: the same machine, library
+    versions and number of BLAS threads give the same bits.
 
     References
     ----------
@@ -156,17 +157,22 @@ def solve_by_cholesky(X, y, lam, tol, max_iter):
 def solve_by_conjugate_gradients(X, y, lam, tol, max_iter):
     """Minimise Q by preconditioned conjugate gradients; X is dense or CSR, y is +-1. Return a SolverResult.
 
+    Wide X is not preconditioned: its Hessian is lam I plus a matrix of rank below n, so some n iterations are enough
+    whatever the features' scales; a diagonal would scatter the d - n + 1 equal eigenvalues that this rests on.
+
     The gradient is recomputed from w at each iteration instead of carried along by recurrence: the certificate is then
     that of w, at the price of two more products with X.
     """
     positive = y > 0
     trace, w = Trace(), np.zeros(X.shape[1])
-    inverse_diagonal = 1.0 / _hessian_diagonal(X, positive, lam)
+    is_wide = X.shape[1] > X.shape[0]
+    inverse_diagonal = np.ones_like(w) if is_wide else 1.0 / _hessian_diagonal(X, positive, lam)
     curve = partial(_hessian_product, X, positive, lam)
     gradient, objective, gap = _record(trace, 0, w, X, positive, lam)
     direction, old_slope = np.zeros_like(w), np.inf
     n_iter = 0
-    while gap > tol and n_iter < max_iter:
+    # at least one step, if there is one: w = 0 may be within tol (large lam, tiny features) but ranks nothing
+    while gap > (tol if n_iter else 0.0) and n_iter < max_iter:
         n_iter += 1
         descent = -inverse_diagonal * gradient
         slope = -float(descent @ gradient)

@@ -13,13 +13,14 @@ its dual are (Hsieh et al. 2008, eq. 1-4; their C may differ from row to row wit
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 from scipy import sparse
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_consistent_length
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 
 # Sums may be reordered (SIMD) and fused; infinities keep their meaning: U and the shrinking window may be infinite.
@@ -328,7 +329,7 @@ class _Certifier:
 # One algorithm for dense and CSR rows: only two row operations differ, and numba picks them by type when it compiles.
 
 
-@njit(cache=True, nogil=True, fastmath=SIMD)
+@kernel(fastmath=SIMD)
 def _passes(rows, y, bias, upper, diagonal, inverse, alpha, w, order, n_active, high, low, draws, pg_range, max_passes):
     """Make passes over ``order[:n_active]`` until one closes (range <= pg_range), or draws or max_passes are used up.
 
@@ -350,7 +351,7 @@ def _passes(rows, y, bias, upper, diagonal, inverse, alpha, w, order, n_active, 
     return done, used, n_active, high, low, spread
 
 
-@njit(cache=True, nogil=True, fastmath=SIMD)
+@kernel(fastmath=SIMD)
 def _pass(rows, y, bias, upper, diagonal, inverse, alpha, w, order, n_active, high, low):
     """Visit each active row once, in order; return the rows left active and the largest and smallest gradient met."""
     top, bottom = -np.inf, np.inf
@@ -385,7 +386,7 @@ def _pass(rows, y, bias, upper, diagonal, inverse, alpha, w, order, n_active, hi
     return n_active, top, bottom
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _shuffle(order, n_active, draws):
     """Permute order[:n_active] uniformly: Fisher-Yates, the s-th draw scaled to [s, n_active).
 

@@ -37,9 +37,13 @@ class TextImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X):
         """Return an object array of texts, shape (n_samples, n_columns)."""
         check_is_fitted(self)
-        return np.column_stack([self._clean(pd.Series(column)) for column in np.asarray(X, dtype=object).T])
+        return np.column_stack([self._clean(column) for column in np.asarray(X, dtype=object).T])
 
     def _clean(self, column):
-        codes, values = pd.factorize(column)
-        texts = np.array([str(value).strip() or self.fill_value for value in values] + [self.fill_value], dtype=object)
-        return texts[codes]  # code -1, missing, is the last entry
+        # value by value: factorising takes 1, 1.0 and True for one value, so a text would depend on the rows beside it
+        missing = pd.isna(column)
+        texts = [
+            self.fill_value if gone else str(value).strip() or self.fill_value
+            for value, gone in zip(column, missing, strict=True)
+        ]
+        return np.array(texts, dtype=object)

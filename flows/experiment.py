@@ -21,7 +21,7 @@ from tasks.split import all_rows, split
 from tasks.store import FOLDER
 from tasks.track import TrackedRun, close_run, start_child, track, track_experiment, tracked_experiment
 from tasks.train import train
-from tasks.undersample import undersample
+from tasks.undersample import settle_sampler, undersample
 from tasks.values import Dataset, ExperimentResult, Finding, MethodResult, Split
 
 
@@ -82,10 +82,11 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
     seed = seed_for(config.seed, dataset.name, method.label)
     everything = (*splits, all_rows(dataset))
     child = start_child(parent, dataset, method)
+    settled = settle_sampler(method, dataset)
     start = time.perf_counter()
     try:
-        samples = undersample(dataset, everything, method, config.preprocessing, seed)
-        models = train(dataset, everything, samples, method, config, seed)
+        samples = undersample(dataset, everything, settled, config.preprocessing, seed)
+        models = train(dataset, everything, samples, settled, config, seed)
         evaluations = evaluate(dataset, splits, models[:-1])
         result = MethodResult(
             dataset=dataset.name,

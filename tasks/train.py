@@ -6,6 +6,8 @@ share it over the grid, for neither preprocessing nor sampler depends on λ.
 
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -46,8 +48,7 @@ def train(
         announce("train", dataset.name, method.label, split.fold, done=True)
         return model
 
-    # one BLAS thread: sums are then added in the same order however many folds run side by side
-    with threadpool_limits(1):
+    with reproducible_fits():
         models = Parallel(n_jobs=config.workers, backend="threading")(
             delayed(one)(split, sample) for split, sample in zip(splits, samples, strict=True)
         )
@@ -70,10 +71,10 @@ def fit_model(
     search = search_parameter(table.rows(split.train), method, config, seed)
     searched = time.perf_counter()
     name, _ = method.search
-    chosen = {name: best_value(search)}
+    chosen = {name: best_value(name, search)}
     kept = table.rows(sample.rows)
     solver = build_solver(method, chosen, seed)
-    solver = fit_quietly(solver, transform(sample.preprocessing, kept.X), kept.y)
+    solver.fit(transform(sample.preprocessing, kept.X), kept.y)
     fitted = time.perf_counter()
     pipeline = Pipeline([("preprocessing", sample.preprocessing), ("solver", solver)])
     whole = table.rows(split.train)
@@ -121,7 +122,7 @@ def _validation_scores(
     X, X_held_out = transform(sample.preprocessing, kept.X), transform(sample.preprocessing, held_out.X)
     scores = []
     for value in values:
-        solver = fit_quietly(build_solver(method, {name: value}, seed), X, kept.y)
+        solver = build_solver(method, {name: value}, seed).fit(X, kept.y)
         if config.validation.select_by == "auc":
             scores.append(auc(held_out.y, solver.decision_function(X_held_out)))
         else:
@@ -138,15 +139,28 @@ def _validation_gmean(
     return gmean(y_held_out, np.where(solver.decision_function(X_held_out) > threshold, 1, -1))
 
 
-def best_value(search: dict[str, list[float]]) -> float:
-    """Return the value with the highest mean score; of equals the more regularised is hard to tell by name,
-    so the middle one: it is the farthest from where the score falls off.
+def best_value(name: str, search: dict[str, list[float]]) -> float:
+    """Return the value with the highest mean score; of equals the most regularised: the largest λ, the smallest C.
+
+    Where nothing was scored it is the middle of the grid.
     """
     values, means = np.array(search["value"]), np.array(search["mean"])
     if np.isnan(means).all():
         return float(values[len(values) // 2])
-    best = np.flatnonzero(means >= np.nanmax(means) - 1e-12)
-    return float(values[best[(len(best) - 1) // 2]])
+    best = values[means >= np.nanmax(means) - 1e-12]
+    return float(best.min() if name == "C" else best.max())
+
+
+@contextmanager
+def reproducible_fits() -> Iterator[None]:
+    """Give BLAS one thread, so that sums are added in the same order however many folds run side by side.
+
+    ConvergenceWarning is silent inside: status and certificate go into table and store. It is filtered here, once,
+    for Python's filters belong to the process and not to the threads that fit.
+    """
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
 
 
 def build_solver(method: MethodConfig, chosen: dict[str, float], seed: int) -> Any:
@@ -156,10 +170,3 @@ def build_solver(method: MethodConfig, chosen: dict[str, float], seed: int) -> A
     if "random_state" in entry.parameter_names():
         params = params | {"random_state": seed}
     return entry.build(**params)
-
-
-def fit_quietly(solver: Any, X: Any, y: np.ndarray) -> Any:
-    """Fit; not converging is told by ``status_`` and the certificate, which go into table and store."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return solver.fit(X, y)

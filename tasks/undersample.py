@@ -4,7 +4,9 @@ A test row is never seen here: only ``split.train`` is read.
 """
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
+from aucsolvers.undersampling import RATIO_OF_U2
 from tasks import catalogue
 from tasks.configuration import MethodConfig, PreprocessingConfig
 from tasks.convert import load
@@ -40,8 +42,19 @@ def _kept(X: np.ndarray, y: np.ndarray, method: MethodConfig, seed: int) -> tupl
     if entry is None:
         return np.arange(len(y)), method.sampler
     sampler = entry.build(random_state=seed, **method.sampler_params)
-    sampler.fit_resample(X, y)
+    sampler.fit_resample(X, -y)  # of two equally large classes the sampler spares the one that sorts first: ours, then
     return np.sort(sampler.sample_indices_), sampler.scheme_
+
+
+def settle_sampler(method: MethodConfig, dataset: Dataset) -> MethodConfig:
+    """Return the method with ``auto`` decided by the whole data set's ratio.
+
+    Decided fold by fold, a ratio near the threshold would mix two schemes in one experiment.
+    """
+    if method.sampler != "auto":
+        return method
+    scheme = "u1" if dataset.imbalance_ratio < RATIO_OF_U2 else "u2"
+    return method.model_copy(update={"sampler": scheme, "name": method.label})
 
 
 @stage(name="undersample", task_run_name="undersample {dataset.name} {method.label}")
@@ -51,7 +64,8 @@ def undersample(
     """Draw one sample per split."""
     table = load(dataset)
     samples = []
-    for split in splits:
-        announce("undersample", dataset.name, method.label, split.fold)
-        samples.append(draw_sample(table, split, method, preprocessing, seed_for(seed, "sample", split.fold)))
+    with threadpool_limits(1):
+        for split in splits:
+            announce("undersample", dataset.name, method.label, split.fold)
+            samples.append(draw_sample(table, split, method, preprocessing, seed_for(seed, "sample", split.fold)))
     return tuple(samples)

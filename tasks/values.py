@@ -139,7 +139,10 @@ class FittedModel:
 
     @property
     def certificate(self) -> float:
-        """The upper bound of suboptimality in units of ``scale``: what every solver compares with its tol."""
+        """The upper bound of suboptimality in units of ``scale``: what solvers compare with tol.
+
+        (The plain SVMs compare more strictly: in units of C n also where that is below 1.)
+        """
         return self.dual_gap / self.scale
 
 

@@ -220,6 +220,16 @@ class TestOptimum:
                 model = solver(lam=1e-3, order=order, max_iter=1, tol=0, random_state=0).fit(X, y)
             assert auc(y, model.decision_function(X)) > 0.96
 
+    @pytest.mark.parametrize("solver", SOLVERS)
+    @pytest.mark.parametrize("order", ORDERS)
+    @pytest.mark.parametrize(("size", "lam"), [(1e-7, 1e-3), (1.0, 1e6)])
+    def test_ranks_even_where_zero_is_within_tol(self, digits, solver, order, size, lam):
+        # P(0) - min P <= ||dP(0)||^2/(2 lam) < tol = 1e-3: w = 0 would be certified, and rank nothing
+        X, y = digits
+        model = solver(lam=lam, order=order, random_state=0).fit(size * X, y)
+        assert (model.status_, model.n_iter_ >= 1) == ("converged", True)
+        assert auc(y, model.decision_function(size * X)) > 0.8
+
     def test_identical_rows_do_not_hold_the_gap_open(self):
         # every positive has a twin among the negatives: 2 of 6 pairs have z = 0
         X, y = [[0.0], [1.0], [0.0], [1.0], [5.0]], [1, 1, 0, 0, 0]

@@ -62,6 +62,14 @@ class TestOptimum:
         exact = enumerated_optimum(X, y, 1e-2)
         assert 0 <= model.objective_ - pairwise_square_objective(exact, X, y, 1e-2) <= 1e-10
 
+    @pytest.mark.parametrize("lam", [1.0, 1e-6])
+    def test_wide_data_take_some_n_iterations_whatever_the_scales(self, lam):
+        # the Hessian has at most n eigenvalues other than lam, and conjugate gradients need one step for each
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(50, 500)) * 10 ** rng.uniform(-2, 2, 500), np.repeat([1, -1], [10, 40])
+        model = LSSVM(lam=lam, solver="cg").fit(X, y)
+        assert (model.status_, model.n_iter_ < 100) == ("converged", True)
+
     def test_ranks_digits(self):
         X, y = load_digits(return_X_y=True)
         model = LSSVM().fit(X / 16, y == 8)
@@ -139,6 +147,13 @@ class TestDegenerate:
         model = LSSVM(solver=solver).fit(X, y)
         assert np.all(np.isfinite(model.coef_)) and np.isfinite(model.dual_gap_)
         assert 0 <= model.objective_ <= 0.5
+
+    @pytest.mark.parametrize("solver", ["cholesky", "cg"])
+    @pytest.mark.parametrize(("size", "lam"), [(1e-7, 1e-3), (1.0, 1e12)])
+    def test_ranks_even_where_zero_is_within_tol(self, solver, size, lam):
+        # Q(0) - min Q <= ||b||^2/(2 lam) < tol = 1e-10: w = 0 would be certified, and rank nothing
+        X, y = overlapping()
+        assert auc(y, LSSVM(lam=lam, solver=solver).fit(size * X, y).decision_function(size * X)) > 0.7
 
     def test_far_from_the_origin(self):
         X, y = load_breast_cancer(return_X_y=True)

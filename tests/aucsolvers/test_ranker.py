@@ -1,0 +1,54 @@
+"""The model that is kept: it answers as its training did, row by row, and survives storage."""
+
+import pickle
+
+import numpy as np
+import pytest
+import skops.io
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from aucsolvers import AUCMSGD, AUCSDCD, LSSVM, LinearSVM, Ranker
+from aucsolvers.metrics import best_gmean_threshold, gmean
+
+SOLVERS = [AUCSDCD(random_state=0), AUCMSGD(random_state=0), LSSVM(), LinearSVM(tol=1e-2, random_state=0)]
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = load_breast_cancer(return_X_y=True)
+    return X, np.where(y == 0, 1, -1)
+
+
+@pytest.fixture(scope="module", params=SOLVERS, ids=lambda solver: type(solver).__name__)
+def ranker(request, data):
+    X, y = data
+    scorer = make_pipeline(StandardScaler(), clone(request.param)).fit(X, y)
+    return Ranker(scorer, best_gmean_threshold(y, scorer.decision_function(X)), "sick", "well")
+
+
+def test_classes_on_the_training_rows_have_the_best_gmean(ranker, data):
+    X, y = data
+    scores = ranker.predict(X)
+    reached = gmean(y, np.where(ranker.classify(X) == "sick", 1, -1))
+    assert reached == max(gmean(y, np.where(scores > cut, 1, -1)) for cut in np.unique(scores))
+
+
+def test_a_rows_score_does_not_depend_on_the_rows_beside_it(ranker, data):
+    X, _ = data
+    scores = ranker.predict(X)
+    for size in (1, 2, 7, 100):
+        chunks = [ranker.predict(X[i : i + size]) for i in range(0, len(X), size)]
+        assert np.array_equal(np.concatenate(chunks), scores)
+
+
+def test_storage_keeps_every_bit(ranker, data):
+    X, _ = data
+    stored = skops.io.dumps(ranker)
+    types = skops.io.get_untrusted_types(data=stored)
+    assert all(name.startswith("aucsolvers.") for name in types)
+    for copy in (pickle.loads(pickle.dumps(ranker)), skops.io.loads(stored, trusted=types)):
+        assert np.array_equal(copy.predict(X), ranker.predict(X))
+        assert np.array_equal(copy.classify(X), ranker.classify(X))

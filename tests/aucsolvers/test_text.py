@@ -1,0 +1,29 @@
+"""Text columns: what counts as missing, and that a row is read alike whatever rows come with it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aucsolvers import TextImputer
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, "", "  "])
+def test_every_kind_of_missing_is_one_word(missing):
+    column = np.array([["north"], [missing]], dtype=object)
+    assert TextImputer("?").fit_transform(column).tolist() == [["north"], ["?"]]
+
+
+def test_a_text_does_not_depend_on_the_rows_beside_it():
+    # equal to Python, and one value to a hash table, but written differently
+    column = np.array([[1], [True], [1.0], ["1"], [0.0], [-0.0]], dtype=object)
+    imputer = TextImputer().fit(column)
+    alone = [imputer.transform(column[i : i + 1]).item() for i in range(len(column))]
+    assert imputer.transform(column).ravel().tolist() == alone == ["1", "True", "1.0", "1", "0.0", "-0.0"]
+
+
+def test_columns_keep_their_names_and_no_rows_are_no_trouble():
+    frame = pd.DataFrame({"place": ["north ", None], "colour": ["red", "blue"]})
+    imputer = TextImputer().fit(frame)
+    assert imputer.get_feature_names_out().tolist() == ["place", "colour"]
+    assert imputer.transform(frame).tolist() == [["north", "red"], ["(missing)", "blue"]]
+    assert imputer.transform(frame.iloc[:0]).shape == (0, 2)
