@@ -4,11 +4,13 @@ Exit codes: 0 fine, 1 failed while running, 2 bad input, 3 audit finding.
 """
 
 import sys
+import traceback
 from typing import Any
 
 import click
 
-PLACES = {"datasets": "data sets", "solvers": "solvers", "samplers": "samplers", "runs": "runs"}
+FORMATS = ("csv", "parquet", "svmlight", "keel", "arff")
+LISTS = ("datasets", "solvers", "samplers", "runs")
 
 
 def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -32,9 +34,7 @@ def cli() -> None:
 @click.option("--data", metavar="FILE", help="Your own CSV, Parquet, svmlight, KEEL .dat or ARFF file.")
 @click.option("--target", metavar="COLUMN", help="The column that holds the class (with --data).")
 @click.option("--positive", metavar="LABEL", help="The class to detect; default: the rarer of two (with --data).")
-@click.option(
-    "--format", "format_", metavar="NAME", help="csv, parquet, svmlight, keel or arff; default: detected (with --data)."
-)
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: detected (with --data).")
 @click.option(
     "--method", "methods", multiple=True, metavar="[SAMPLER+]SOLVER", help="Run this method only; repeatable."
 )
@@ -54,7 +54,7 @@ def run(config: str | None, verbose: bool, **options: Any) -> None:
 
 
 @cli.command("list")
-@click.argument("what", type=click.Choice(list(PLACES)))
+@click.argument("what", type=click.Choice(LISTS))
 def list_(what: str) -> None:
     """List what can be named in a config, or the runs in the store."""
     from flows.quiet import quieten
@@ -88,19 +88,21 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         code = _complain(_one_line(error), 2)
     except (KeyboardInterrupt, click.Abort):
-        code = _complain("interrupted; the run is marked KILLED in MLflow", 130)
+        code = 130
     except Exception as error:
-        if verbose:
-            raise
-        code = _complain_of(error)
+        code = _complain_of(error, verbose)
     sys.exit(code)
 
 
-def _complain_of(error: Exception) -> int:
-    from tasks.errors import BadInput, RunFailed
+def _complain_of(error: Exception, verbose: bool) -> int:
+    from tasks.errors import BadInput, RunFailed, Stopped
 
+    if isinstance(error, Stopped):
+        return _complain(str(error), error.exit_code)
     if isinstance(error, BadInput):
         return _complain(str(error), 2)
+    if verbose:
+        traceback.print_exc()
     if isinstance(error, RunFailed):
         return _complain(str(error), 1)
     return _complain(f"{type(error).__name__}: {' '.join(str(error).split())}. Run again with -v for the traceback.", 1)

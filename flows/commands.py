@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tasks import catalogue
-from tasks.configuration import ExperimentConfig, datasets, load_config, parse_config
+from tasks.configuration import ExperimentConfig, MethodConfig, datasets, load_config, parse, parse_config
 from tasks.errors import BadInput, RunFailed
 from tasks.progress import announce
 
@@ -20,9 +20,10 @@ def run_command(config: str | None, options: dict[str, Any]) -> None:
     """Run an experiment and show its table, its report and how to open MLflow."""
     experiment = make_config(config, options)
     from flows.display import progress
+    from flows.signals import stoppable
 
     try:
-        with progress(experiment, Console(stderr=True)):
+        with progress(experiment, Console(stderr=True)), stoppable():
             outcome = _run(experiment)
     except RunFailed as failure:
         if failure.outcome:
@@ -32,15 +33,17 @@ def run_command(config: str | None, options: dict[str, Any]) -> None:
 
 
 def _run(experiment: ExperimentConfig) -> tuple[Any, Path]:
-    """Check the data, import the rest while Prefect starts, run the flow."""
-    from flows.preflight import preflight, start_prefect
+    """Check the data, import the rest while Prefect starts, check the store, run the flow."""
+    from flows.preflight import PrefectStart, preflight
 
     preflight(experiment)
     announce("start", "Prefect and MLflow")
-    prefect = start_prefect()
+    prefect = PrefectStart()
     from flows.experiment import run_experiment
+    from tasks.store import check_store
 
-    prefect.join()
+    check_store()
+    prefect.wait()
     return run_experiment(experiment)
 
 
@@ -50,7 +53,7 @@ def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig
     data = {key: given.pop(key) for key in ("data", "target", "positive", "format_") if key in given}
     overrides = {key: given[key] for key in ("name", "seed", "workers") if key in given}
     if "methods" in given:
-        overrides["methods"] = [parse_method(text) for text in given["methods"]]
+        overrides["methods"] = [parse_method(text).model_dump() for text in given["methods"]]
     if "data" not in data:
         if data:
             raise BadInput(f"Expected --data FILE with --{next(iter(data)).rstrip('_')}, got none. Name the file.")
@@ -61,17 +64,17 @@ def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig
     tree = {
         "name": _name_of(data["data"]),
         "datasets": [source | {"format": data.get("format_")}],
-        "methods": [parse_method(text) for text in DEFAULT_METHODS],
+        "methods": [parse_method(text).model_dump() for text in DEFAULT_METHODS],
     }
     if "folds" in given:
         tree["validation"] = {"folds": given["folds"]}
     return parse_config(tree | overrides, "command line")
 
 
-def parse_method(text: str) -> dict[str, str]:
-    """Return the config of a method spelt as tables show it: ``solver`` or ``sampler+solver``."""
+def parse_method(text: str) -> MethodConfig:
+    """Return the method spelt as ``solver`` or ``sampler+solver``."""
     sampler, plus, solver = text.rpartition("+")
-    return {"solver": solver, "sampler": sampler} if plus else {"solver": solver}
+    return parse(MethodConfig, {"solver": solver, "sampler": sampler if plus else "none"}, f"--method {text}")
 
 
 def list_command(what: str) -> None:

@@ -3,7 +3,8 @@
 No server has started by then and nothing is written. The tables stay in memory, where the flow finds them.
 """
 
-import logging
+import os
+import signal
 from threading import Thread
 
 from prefect.client.orchestration import get_client
@@ -12,17 +13,27 @@ from tasks.check import check
 from tasks.configuration import DatasetConfig, ExperimentConfig
 from tasks.convert import convert
 from tasks.download import download
+from tasks.errors import BadInput, RunFailed
 from tasks.progress import announce
 from tasks.seeds import seed_for
 from tasks.values import ConversionRule
 
 
 def preflight(config: ExperimentConfig) -> None:
-    """Raise BadInput if any data set cannot be used."""
+    """Raise BadInput if any data set cannot be used; of several, say which."""
     for entry in config.datasets:
         announce("check", entry.name)
-        dataset = convert.fn(download.fn(entry.name, entry.source, entry.format), conversion_rule(entry))
-        check.fn(dataset, config.validation.folds, config.validation.repeats, split_seed(entry, config))
+        try:
+            _check(entry, config)
+        except BadInput as error:
+            if len(config.datasets) == 1:
+                raise
+            raise BadInput(f"Data set '{entry.name}': {error}") from None
+
+
+def _check(entry: DatasetConfig, config: ExperimentConfig) -> None:
+    dataset = convert.fn(download.fn(entry.name, entry.source, entry.format), conversion_rule(entry))
+    check.fn(dataset, config.validation.folds, config.validation.repeats, split_seed(entry, config))
 
 
 def conversion_rule(entry: DatasetConfig) -> ConversionRule:
@@ -35,19 +46,30 @@ def split_seed(entry: DatasetConfig, config: ExperimentConfig) -> int:
     return seed_for(config.seed, entry.name, "split")
 
 
-def start_prefect() -> Thread:
-    """Start Prefect's temporary server (or greet the one that PREFECT_API_URL names) while heavy imports go on.
+class PrefectStart:
+    """Prefect's temporary server (or a greeting to the one that PREFECT_API_URL names), started beside the imports."""
 
-    Join the thread before a flow starts. If it fails, the flow's own attempt will say why.
-    """
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.thread = Thread(target=self._greet, name="start-prefect", daemon=True)
+        self.thread.start()
 
-    def greet() -> None:
+    def _greet(self) -> None:
+        # Ctrl-C goes to all processes of the terminal. The server inherits this mask and lives on until we have told
+        # it how the run ended; without it Prefect asks a dead server for over a minute.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with get_client(sync_client=True) as client:
-                client.hello()
+                client.hello().raise_for_status()
         except Exception as error:
-            logging.getLogger(__name__).info("Prefect did not answer: %s", error)
+            self.error = error
 
-    thread = Thread(target=greet, name="start-prefect", daemon=True)
-    thread.start()
-    return thread
+    def wait(self) -> None:
+        """Return once the server answers; raise RunFailed if it does not."""
+        while self.thread.is_alive():
+            self.thread.join(0.1)  # in slices, for a signal to be heard in between
+        if self.error is not None:
+            url = os.environ.get("PREFECT_API_URL")
+            where = f"at PREFECT_API_URL={url}" if url else "of its own"
+            remedy = "Start it, or unset PREFECT_API_URL" if url else "Run again with -v for its log"
+            raise RunFailed(f"Expected a Prefect server {where}, got: {type(self.error).__name__}. {remedy}.")

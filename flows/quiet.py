@@ -13,6 +13,9 @@ ALWAYS = {
     "DO_NOT_TRACK": "true",
     # the temporary server starts in 5 s on an idle machine; a busy one needs longer than the default 20 s
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    # a tracking server that does not answer is to be told of in seconds, not after ten minutes of retries
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "GIT_PYTHON_REFRESH": "quiet",  # MLflow asks GitPython, which complains where there is no git
 }
 UNLESS_VERBOSE = {
@@ -30,5 +33,5 @@ def quieten(verbose: bool = False) -> None:
     if verbose:
         return
     warnings.simplefilter("ignore")
-    for name in ("alembic", "mlflow", "sqlalchemy", "httpx", "prefect"):
+    for name in ("alembic", "mlflow", "sqlalchemy", "httpx", "prefect", "urllib3"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -4,7 +4,7 @@ The YAML is version 1.2 (``yes`` is a word, ``1e-3`` a number, a key given twice
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from ruamel.yaml import YAML
@@ -13,7 +13,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from tasks import catalogue
 from tasks.errors import BadInput, nearest
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 
 
 class Strict(BaseModel):
@@ -30,6 +30,9 @@ class Strict(BaseModel):
                 if key not in known:
                     raise ValueError(f"Expected keys out of {', '.join(known)}; got '{key}'.{nearest(key, known)}")
         return data
+
+
+Section = TypeVar("Section", bound=Strict)
 
 
 class DatasetConfig(Strict):
@@ -86,6 +89,9 @@ class MethodConfig(Strict):
 
     @model_validator(mode="after")
     def _known_params(self) -> "MethodConfig":
+        searched, _ = catalogue.solver(self.solver).grid
+        if self.grid is not None and searched in self.params:
+            raise ValueError(f"Expected either grid or params.{searched}, got both. A value in params is not searched.")
         _check_params(self.solver, catalogue.solver(self.solver), self.params)
         entry = catalogue.sampler(self.sampler)
         if entry is None and self.sampler_params:
@@ -126,9 +132,9 @@ def _check_params(name: str, entry: catalogue.Entry, params: dict[str, Any]) -> 
 class ValidationConfig(Strict):
     """Outer folds estimate, inner folds choose λ."""
 
-    folds: int = Field(default=5, ge=2, le=100)
-    repeats: int = Field(default=1, ge=1, le=100)
-    inner_folds: int = Field(default=3, ge=2, le=20)
+    folds: int = Field(default=5, ge=2, le=100, strict=True)
+    repeats: int = Field(default=1, ge=1, le=100, strict=True)
+    inner_folds: int = Field(default=3, ge=2, le=20, strict=True)
     select_by: Literal["auc", "gmean"] = "auc"
 
 
@@ -137,19 +143,24 @@ class PreprocessingConfig(Strict):
 
     scale: Literal["standard", "minmax", "none"] = "standard"
     impute: Literal["median", "mean", "most_frequent"] = "median"
-    max_categories: int = Field(default=100, ge=2, le=10_000)
+    max_categories: int = Field(default=100, ge=2, le=10_000, strict=True)
 
 
 class ExperimentConfig(Strict):
     """What `aucflow run` does, whole."""
 
     name: str = Field(default="experiment", pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", max_length=100)
-    seed: int = Field(default=0, ge=0, lt=2**63)
+    seed: int = Field(default=0, ge=0, lt=2**63, strict=True)
     datasets: tuple[DatasetConfig, ...] = Field(min_length=1)
     methods: tuple[MethodConfig, ...] = Field(min_length=1)
     validation: ValidationConfig = ValidationConfig()
     preprocessing: PreprocessingConfig = PreprocessingConfig()
-    workers: int = Field(default=1, ge=1, le=64)
+    workers: int = Field(default=1, ge=1, le=64, strict=True)
+
+    @field_validator("validation", "preprocessing", mode="before")
+    @classmethod
+    def _empty_means_defaults(cls, section: Any) -> Any:
+        return {} if section is None else section
 
     @model_validator(mode="after")
     def _unique_names(self) -> "ExperimentConfig":
@@ -193,8 +204,13 @@ def load_config(name_or_path: str, **overrides: Any) -> ExperimentConfig:
 
 def parse_config(data: dict[str, Any], origin: str) -> ExperimentConfig:
     """Return the validated config, or raise BadInput in one line that starts with where it came from."""
+    return parse(ExperimentConfig, data, origin)
+
+
+def parse(section: type[Section], data: Any, origin: str) -> Section:
+    """Return data validated as one section of a config."""
     try:
-        return ExperimentConfig.model_validate(data)
+        return section.model_validate(data)
     except ValidationError as error:
         raise BadInput(f"{origin}: {_first_error(error)}") from None
 
@@ -230,6 +246,8 @@ def _read_yaml(path: Path) -> Any:
         ) from None
     except (YAMLError, UnicodeDecodeError, ValueError) as error:
         raise BadInput(f"{path}: expected valid YAML in UTF-8, got: {error}. Mend the file.") from None
+    except RecursionError:
+        raise BadInput(f"{path}: expected a config of a few levels, got one nested too deeply. Flatten it.") from None
     except OSError as error:
         raise BadInput(f"{path}: expected a readable file, got: {error.strerror}. Check its permissions.") from None
 
@@ -258,15 +276,43 @@ def _first_error(error: ValidationError) -> str:
     problems = [p for p in problems if not any(q != p["loc"] and q[: len(p["loc"])] == p["loc"] for q in places)]
     first = problems[0]
     place = ".".join(str(part) for part in first["loc"]) or "config"
-    if first["type"] == "missing":
-        message = "expected this key, got none. Add it"
-    elif first["type"] == "value_error":
-        message = str(first["ctx"]["error"])
-    else:
-        message = f"{first['msg'][0].lower()}{first['msg'][1:]}, got {str(first['input'])[:60]!r}. Change it"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{place}: {message.rstrip('.')}.{more}" if not message.endswith("?") else f"{place}: {message}{more}"
+    message = _in_words(first)
+    return f"{place}: {message if message.endswith('?') else message.rstrip('.') + '.'}{more}"
+
+
+EXPECTED = {
+    "tuple_type": "expected a list",
+    "dict_type": "expected a mapping of names to values",
+    "model_type": "expected a mapping of keys to values",
+    "too_short": "expected at least one entry",
+    "string_type": "expected a text",
+    "string_too_short": "expected a text",
+    "int_type": "expected a whole number",
+    "float_type": "expected a number",
+}
+
+
+def _in_words(problem: Any) -> str:
+    """Return pydantic's finding as expected, got and what to do."""
+    if problem["type"] == "missing":
+        return "expected this key, got none. Add it"
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"])
+    wanted = EXPECTED.get(problem["type"])
+    if wanted is None:
+        bound = "a number " if problem["type"].startswith(("greater", "less")) else ""
+        wanted = problem["msg"].replace("Input should be ", f"expected {bound}")
+    return f"{wanted}, got {_shown(problem['input'])}. Change it"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, str):
+        return repr(value[:60])
+    return "an empty one" if value in ([], {}, ()) else str(value)[:60]
 
 
 def _kind(data: Any) -> str:
-    return "an empty file" if data is None else f"a {type(data).__name__}"
+    return {list: "a list", str: "a text", type(None): "an empty file"}.get(type(data), f"{data!r}"[:60])

@@ -1,4 +1,4 @@
-"""The two ways in which a run ends badly, kept apart because their exit codes differ."""
+"""The ways in which a run ends badly, kept apart because their exit codes differ."""
 
 from difflib import get_close_matches
 from typing import Any
@@ -21,8 +21,17 @@ class RunFailed(RuntimeError):
     """
 
     def __init__(self, message: str, outcome: Any = None):
-        super().__init__(message)
+        super().__init__(" ".join(str(message).split()))
         self.outcome = outcome
+
+
+class Stopped(RuntimeError):
+    """A signal ended the run: exit code 128 + its number (130 for Ctrl-C, 143 for SIGTERM)."""
+
+    def __init__(self, number: int, note: str = ""):
+        word = {2: "interrupted", 15: "terminated"}.get(number, f"stopped by signal {number}")
+        super().__init__(f"{word}; {note or 'nothing was written'}")
+        self.exit_code = 128 + number
 
 
 def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:

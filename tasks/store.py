@@ -45,6 +45,22 @@ def open_store() -> MlflowClient:
     return MlflowClient(tracking_uri())
 
 
+def check_store() -> None:
+    """Raise RunFailed in one sentence if the store cannot be used; nothing is made."""
+    if is_local() and FOLDER.exists() and not FOLDER.is_dir():
+        raise RunFailed(f"Expected {FOLDER}/ to be a folder, got a file. Move it away or run in another folder.")
+    if is_local() and not os.access(FOLDER if FOLDER.exists() else Path.cwd(), os.W_OK):
+        raise RunFailed(f"Expected to write {FOLDER}/ in {Path.cwd()}, which is read-only. Run in another folder.")
+    if not exists():
+        return
+    try:
+        MlflowClient(tracking_uri()).search_experiments(max_results=1)
+    except Exception as error:
+        remedy = "Move it away or run in another folder" if is_local() else "Start it, or unset MLFLOW_TRACKING_URI"
+        cause = str(error).strip().splitlines()[0][:200]
+        raise RunFailed(f"Expected an MLflow store at {tracking_uri()}, got: {cause}. {remedy}.") from error
+
+
 def experiment_id(client: MlflowClient, name: str) -> str:
     """Return the id of the experiment with this name, made if it is new, by us or by whoever was quicker."""
     found = client.get_experiment_by_name(name)

@@ -55,8 +55,12 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
     client.log_inputs(run.run_id, [dataset_input(d) for d in datasets])
     try:
         yield run
+    except Exception as error:
+        close_run(run, "FAILED", _reason(error))
+        raise
     except BaseException as error:
-        close_run(run, "FAILED" if isinstance(error, Exception) else "KILLED", _reason(error))
+        close_run(run, "KILLED", "interrupted")
+        error.add_note("the run is marked KILLED in MLflow")
         raise
     close_run(run, "FINISHED")
 

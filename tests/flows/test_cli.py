@@ -95,8 +95,9 @@ def test_misspelt_commands_and_options_name_the_nearest(aucflow):
 
 
 def test_methods_are_spelt_as_the_table_shows_them():
-    assert parse_method("u1+linear_svm") == {"sampler": "u1", "solver": "linear_svm"}
-    assert parse_method("msgd") == {"solver": "msgd"}
+    method = parse_method("u1+linear_svm")
+    assert (method.sampler, method.solver) == ("u1", "linear_svm")
+    assert (parse_method("msgd").sampler, parse_method("msgd").solver) == ("none", "msgd")
 
 
 def test_options_override_the_config():
@@ -124,7 +125,7 @@ BAD_FILES = [
     ("data.csv", "csv", ["--target", "fraud", "--folds", "20"], ["12", "20", "--folds"]),
     ("data.csv", "csv", ["--target", "fraud", "--method", "sdcd_prem"], ["'sdcd_prem'", "Did you mean 'sdcd_perm'?"]),
     ("data.csv", "csv", ["--target", "fraud", "--method", "u9+msgd"], ["'u9'"]),
-    ("data.csv", "csv", ["--target", "fraud", "--folds", "1"], ["folds", "'1'"]),
+    ("data.csv", "csv", ["--target", "fraud", "--folds", "1"], ["folds", "got 1"]),
     (
         "one.csv",
         "a,fraud\n1,0\n2,0\n3,0\n",
@@ -165,6 +166,12 @@ def test_bad_configs_are_refused_before_anything_is_written(aucflow, folder, tex
     line = refused(aucflow, folder, "bad.yaml")
     for word in words:
         assert word in line
+
+
+def test_of_several_data_sets_the_bad_one_is_named(aucflow, folder):
+    (folder / "one.csv").write_text("a,y\n1,0\n2,0\n")
+    (folder / "bad.yaml").write_text("datasets: [wine, {source: one.csv, target: y}]\nmethods: [ls_svm]\n")
+    assert "Data set 'one': Expected two classes" in refused(aucflow, folder, "bad.yaml")
 
 
 def test_a_config_and_data_together_are_one_too_many(aucflow, folder):

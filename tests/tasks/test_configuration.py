@@ -70,13 +70,17 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"methods": [{"solver": "sdcd", "grid": [0.1, -0.5]}]}, ["grid.1", "greater than 0", "-0.5"]),
         ({"methods": [{"solver": "sdcd", "grid": [float("nan")]}]}, ["grid.0", "nan"]),
         ({"methods": [{"solver": "sdcd", "sampler_params": {"n_bins": 3}}]}, ["no sampler_params", "'none'"]),
-        ({"methods": []}, ["methods", "at least 1"]),
+        ({"methods": []}, ["methods: expected at least one entry", "got an empty one"]),
         ({"methods": ["sdcd", "sdcd"]}, ["'sdcd' twice"]),
         ({"datasets": ["digit"]}, ["got 'digit'", "Did you mean 'digits'?", "--data"]),
-        ({"datasets": None}, ["datasets", "got 'None'"]),
-        ({"validation": {"folds": 1}}, ["validation.folds", "got '1'"]),
+        ({"datasets": None}, ["datasets: expected a list, got nothing"]),
+        ({"validation": {"folds": 1}}, ["validation.folds: expected a number greater than or equal to 2, got 1"]),
         ({"validation": {"fold": 3}}, ["validation", "Did you mean 'folds'?"]),
-        ({"seed": "today"}, ["seed", "integer", "'today'"]),
+        ({"seed": "today"}, ["seed: expected a whole number, got 'today'"]),
+        ({"seed": True}, ["seed: expected a whole number, got True"]),
+        ({"methods": [{"solver": "sdcd", "grid": [True]}]}, ["grid.0", "number"]),
+        ({"methods": [{"solver": "sdcd", "grid": [0.1], "params": {"lam": 1.0}}]}, ["either grid or params.lam"]),
+        ({"preprocessing": ["standard"]}, ["preprocessing: expected a mapping of keys to values"]),
         ({"preprocessing": {"scale": "robust"}}, ["preprocessing.scale", "'standard', 'minmax' or 'none'", "'robust'"]),
         ({"name": "../up"}, ["name", "'../up'"]),
     ],
@@ -85,6 +89,10 @@ def test_what_is_wrong_is_named_with_what_was_expected(change, words):
     message = refusal(MINIMAL | change)
     for word in words:
         assert word in message
+
+
+def test_an_empty_section_means_the_defaults():
+    assert parse_config(MINIMAL | {"preprocessing": None}, "here") == parse_config(MINIMAL, "here")
 
 
 def test_a_missing_key_is_named():
@@ -103,6 +111,7 @@ def test_several_errors_are_counted():
         ("", ["an empty file"]),
         ("- sdcd\n", ["a list"]),
         ("a: \x07", ["expected valid YAML"]),
+        ("a: " + "[" * 5000, ["nested too deeply"]),
     ],
 )
 def test_unreadable_yaml_is_one_line_with_the_line_number(tmp_path, text, words):

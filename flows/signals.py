@@ -1,0 +1,51 @@
+"""Ctrl-C and SIGTERM: end a run in seconds, with its runs marked, whatever the libraries in between make of it."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+from types import FrameType
+
+from tasks.errors import Stopped
+from tasks.progress import Step, listening
+
+GRACE_S = 20  # for Prefect, which asks a dead server for over a minute; our own runs are marked at once
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into KeyboardInterrupt while the block runs, and that into Stopped at its end.
+
+    An interrupt that arrives while the garbage collector runs a callback is printed and lost, so it is raised again
+    at the next step. A second signal ends the process there and then.
+    """
+    received: list[int] = []
+
+    def receive(number: int, _frame: FrameType | None) -> None:
+        if received:
+            os._exit(128 + number)
+        received.append(number)
+        watchdog = Timer(GRACE_S, os._exit, [128 + number])
+        watchdog.daemon = True
+        watchdog.start()
+        raise KeyboardInterrupt
+
+    def raise_again(_step: Step) -> None:
+        if received:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with listening(raise_again):
+            yield
+    except KeyboardInterrupt as interrupt:
+        raise Stopped(received[0] if received else signal.SIGINT, notes_of(interrupt)) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def notes_of(error: BaseException) -> str:
+    """Return what was noted on an error on its way up."""
+    return "; ".join(getattr(error, "__notes__", ()))
