@@ -12,8 +12,15 @@ _HOME = {
     "GeometricUnderSampler": "undersampling",
     "LSSVM": "pairwise_square",
     "LinearSVM": "svm",
+    "OAMGra": "online",
+    "OAMInf": "online",
+    "OAMSeq": "online",
+    "OPAUC": "online",
     "Ranker": "ranker",
-    "TextImputer": "text",
+    "SOLAM": "online",
+    "SVMOR": "ordinal",
+    "TextImputer": "columns",
+    "UniExp": "online",
 }
 
 __all__ = sorted(_HOME)

@@ -154,12 +154,22 @@ class AUCSDCD(LinearScorer):
         self.check_parameters()
         X, y = self._validate_fit(X, y)
         check_squares(X)
-        _check_alpha_bytes(y, self.max_alpha_bytes)
+        self.check_size(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
         state = self._state_to_go_on(y) or {"generator": as_generator(self.random_state)}
         result = dual_coordinate_descent(X, y, self.lam, self.order, self.tol, self.max_iter, state)
         # 8 k bytes: only kept where a later fit can use them
         self._state = result.state if self.warm_start else None
         return self._publish(result, X, y)
+
+    def check_size(self, n_pos, n_neg):
+        """Raise ValueError if the dual variables of that many pairs would take more than ``max_alpha_bytes``."""
+        k = int(n_pos) * int(n_neg)
+        if 8 * k > self.max_alpha_bytes:
+            raise ValueError(
+                f"Expected dual variables of at most max_alpha_bytes={self.max_alpha_bytes} bytes, got "
+                f"{n_pos} x {n_neg} = {k} pairs, which need {8 * k} bytes. Raise max_alpha_bytes if the memory is "
+                "there, or use SVMOR (same objective, memory O(n d)) or LSSVM (pairwise square loss, exact)."
+            )
 
     def _state_to_go_on(self, y):
         state = getattr(self, "_state", None) if self.warm_start else None
@@ -258,17 +268,6 @@ def _check_common(solver):
     check_choice("order", solver.order, ORDERS)
     check_tolerance(solver.tol)
     check_count("max_iter", solver.max_iter)
-
-
-def _check_alpha_bytes(y, limit):
-    n_pos, n_neg = np.count_nonzero(y > 0), np.count_nonzero(y < 0)
-    k = int(n_pos) * int(n_neg)
-    if 8 * k > limit:
-        raise ValueError(
-            f"Expected dual variables of at most max_alpha_bytes={limit} bytes, got {n_pos} x {n_neg} = {k} pairs, "
-            f"which need {8 * k} bytes. Raise max_alpha_bytes if the memory is there, or use AUCMSGD "
-            "(same objective, no dual variables) or LSSVM (pairwise square loss, exact)."
-        )
 
 
 # Drivers ---------------------------------------------------------------------------------------------------------

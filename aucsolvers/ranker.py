@@ -1,7 +1,10 @@
 """The model that is kept: a fitted pipeline, its threshold and its labels, scoring as rankers do."""
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
+
+from aucsolvers.columns import plain_columns
 
 
 class Ranker(BaseEstimator):
@@ -35,8 +38,11 @@ class Ranker(BaseEstimator):
         self.negative_label = negative_label
 
     def predict(self, X):
-        """Return the scores, shape (n_samples,): the larger, the more likely positive."""
-        return self.scorer.decision_function(X)
+        """Return the scores, shape (n_samples,): the larger, the more likely positive.
+
+        A frame's columns may have any type that they could be trained from: times, categories, nullable numbers.
+        """
+        return self.scorer.decision_function(plain_columns(X) if isinstance(X, pd.DataFrame) else X)
 
     decision_function = predict
 

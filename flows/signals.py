@@ -2,10 +2,13 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
 from types import FrameType
+
+from prefect.exceptions import TerminationSignal
 
 from tasks.errors import Stopped
 from tasks.progress import Step, listening
@@ -31,21 +34,34 @@ def stoppable() -> Iterator[None]:
         watchdog.start()
         raise KeyboardInterrupt
 
+    def keep_if_lost(args: "sys.UnraisableHookArgs") -> None:
+        # what Python cannot raise where it stands; inside a flow Prefect has a SIGTERM handler of its own
+        if isinstance(args.exc_value, TerminationSignal):
+            received.append(args.exc_value.signal)
+        elif not isinstance(args.exc_value, KeyboardInterrupt):
+            sys.__unraisablehook__(args)
+
     def raise_again(_step: Step) -> None:
         if received:
             raise KeyboardInterrupt
 
     before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    sys.unraisablehook = keep_if_lost
     try:
         with listening(raise_again):
             yield
     except KeyboardInterrupt as interrupt:
         raise Stopped(received[0] if received else signal.SIGINT, notes_of(interrupt)) from None
     finally:
+        sys.unraisablehook = sys.__unraisablehook__
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def notes_of(error: BaseException) -> str:
-    """Return what was noted on an error on its way up."""
-    return "; ".join(getattr(error, "__notes__", ()))
+def notes_of(error: BaseException | None) -> str:
+    """Return what was noted on an error on its way up, or on those that it came from: Prefect may raise its own."""
+    notes: list[str] = []
+    while error is not None:
+        notes += getattr(error, "__notes__", ())
+        error = error.__cause__ or error.__context__
+    return "; ".join(dict.fromkeys(notes))

@@ -35,26 +35,43 @@ class Entry:
         return tuple(sorted(self.build().get_params(deep=False)))
 
 
+# an online solver that is fitted whole need not keep its stream: a stored model then holds no training rows
+_FITTED_WHOLE = (("keep_stream", False),)
+_LAMBDA = ("lam", LAMBDA_GRID)
+
 SOLVERS: dict[str, Entry] = {
+    "svm_or": Entry(
+        "aucsolvers:SVMOR", "pairwise hinge, batch Newton to a certified gap, no pair enumerated", (), _LAMBDA
+    ),
     "sdcd": Entry(
         "aucsolvers:AUCSDCD",
         "pairwise hinge, dual coordinate descent, pairs drawn at random",
         (("order", "random"),),
-        ("lam", LAMBDA_GRID),
+        _LAMBDA,
     ),
     "sdcd_perm": Entry(
         "aucsolvers:AUCSDCD",
         "pairwise hinge, dual coordinate descent, each pair once an epoch",
         (("order", "permutation"),),
-        ("lam", LAMBDA_GRID),
+        _LAMBDA,
     ),
     "msgd": Entry(
         "aucsolvers:AUCMSGD",
         "pairwise hinge, stochastic gradient without dual variables",
         (),
-        ("lam", LAMBDA_GRID),
+        _LAMBDA,
     ),
-    "ls_svm": Entry("aucsolvers:LSSVM", "pairwise square loss, solved exactly", (), ("lam", LAMBDA_GRID)),
+    "ls_svm": Entry("aucsolvers:LSSVM", "pairwise square loss, solved exactly", (), _LAMBDA),
+    "oam_seq": Entry(
+        "aucsolvers:OAMSeq", "pairwise hinge, online with reservoirs, pair by pair", _FITTED_WHOLE, _LAMBDA
+    ),
+    "oam_gra": Entry("aucsolvers:OAMGra", "pairwise hinge, online with reservoirs, gradient", _FITTED_WHOLE, _LAMBDA),
+    "oam_inf": Entry("aucsolvers:OAMInf", "pairwise hinge, online, every row kept", _FITTED_WHOLE, _LAMBDA),
+    "opauc": Entry("aucsolvers:OPAUC", "pairwise square loss, online with running covariances", _FITTED_WHOLE, _LAMBDA),
+    "solam": Entry(
+        "aucsolvers:SOLAM", "pairwise square loss, online saddle point, memory O(d)", _FITTED_WHOLE, _LAMBDA
+    ),
+    "uni_exp": Entry("aucsolvers:UniExp", "class-weighted univariate exponential loss, online", _FITTED_WHOLE, _LAMBDA),
     "linear_svm": Entry(
         "aucsolvers:LinearSVM",
         "linear SVM, hinge loss, dual coordinate descent with shrinking",

@@ -127,6 +127,11 @@ def constant_columns(X: pd.DataFrame | csr_matrix) -> Finding | None:
         names = [_sparse_name(j) for j in np.flatnonzero(same)]
     if not names:
         return None
+    if len(names) == X.shape[1]:
+        raise BadInput(
+            f"Expected at least one column with two different values, got {_listed(names)}, each with one value only. "
+            "There is nothing to rank by: check the file."
+        )
     message = (
         f"{len(names):,} {_plural(len(names), 'column')} with one value only ({_listed(names)}) cannot rank anything. "
         f"Drop {'it' if len(names) == 1 else 'them'} to save time."

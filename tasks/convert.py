@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
 
+from aucsolvers.columns import plain_column
 from tasks.errors import BadInput, RunFailed, nearest
 from tasks.readers import MISSING, RawTable, file_sha256, read
 from tasks.stage import stage
@@ -322,21 +323,8 @@ def _features(frame: pd.DataFrame, place: Callable[[int], str], file: str) -> tu
 
 def _feature(column: pd.Series, file: str) -> np.ndarray:
     """Return a column as float64, or as texts with None where one is missing."""
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        return _feature(column.astype(dtype.categories.dtype if not column.isna().any() else object), file)
-    if pd.api.types.is_datetime64_any_dtype(dtype):
-        moments = column.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(dtype, "tz", None) else column
-        return _seconds(moments - pd.Timestamp(0).as_unit(moments.dt.unit))
-    if pd.api.types.is_timedelta64_dtype(dtype):
-        return _seconds(column)
-    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
-        return column.to_numpy(np.float64, na_value=np.nan) + 0.0  # + 0.0: -0.0 and 0.0 are one value
-    return _object_feature(column, file)
-
-
-def _seconds(durations: pd.Series) -> np.ndarray:
-    return durations.dt.total_seconds().to_numpy(np.float64)
+    values = plain_column(column)
+    return values if values.dtype != object else _object_feature(pd.Series(values, name=column.name), file)
 
 
 def _object_feature(column: pd.Series, file: str) -> np.ndarray:

@@ -73,7 +73,7 @@ def _local(source: str) -> Path:
         if not path.is_file():
             raise BadInput(f"Expected a data file, got the device or pipe {source}. Write the data to a file first.")
     except (OSError, RuntimeError) as error:  # no such ~user, a name that is too long, a folder that may not be entered
-        raise BadInput(f"Expected a data file, got {source[:200]}: {error}. Check the path.") from None
+        raise BadInput(f"Expected a data file, got {source[:200]}: {str(error).rstrip('.')}. Check the path.") from None
     if _is_blank(read_bytes(path, _HEAD)) and _is_blank(read_bytes(path)):
         raise BadInput(f"Expected data in {source}, got an empty file. Check how it was written.")
     return path

@@ -9,7 +9,7 @@ import pandas as pd
 import skops.io
 from mlflow.models import ModelSignature
 from mlflow.models.model import ModelInfo
-from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+from mlflow.types import ColSpec, Schema, TensorSpec
 from mlflow.types.schema import AnyType
 from pandas.api.types import is_numeric_dtype
 
@@ -43,23 +43,28 @@ def log_ranker(ranker: Ranker, table: Table, params: dict[str, Any]) -> ModelInf
         input_example=example,
         pip_requirements=[_pinned(name) for name in REQUIREMENTS],
         params=params,
+        metadata={"columns": column_types(table)},
     )
 
 
 def make_signature(table: Table) -> ModelSignature:
     """Return what the model takes and gives: every column by name, and one score for each row.
 
-    The type of a number column is left open, for MLflow refuses whole numbers where it has seen fractions, and
-    fractions (so also gaps) where it has seen whole numbers.
+    The columns' types are left open: MLflow refuses whole numbers where it has seen fractions, fractions (so also
+    gaps) where it has seen whole numbers, and categories where it has seen texts; the model takes them all. What a
+    column was in training stands in the model's metadata.
     """
     scores = Schema([TensorSpec(np.dtype(np.float64), (-1,))])
     if not isinstance(table.X, pd.DataFrame):
         return ModelSignature(Schema([TensorSpec(np.dtype(np.float64), (-1, table.X.shape[1]))]), scores)
-    columns = [
-        ColSpec(AnyType() if is_numeric_dtype(dtype) else DataType.string, name, required=True)
-        for name, dtype in table.X.dtypes.items()
-    ]
-    return ModelSignature(Schema(columns), scores)
+    return ModelSignature(Schema([ColSpec(AnyType(), name, required=True) for name in table.X]), scores)
+
+
+def column_types(table: Table) -> dict[str, str]:
+    """Return which columns were numbers and which were texts; nothing for sparse data."""
+    if not isinstance(table.X, pd.DataFrame):
+        return {}
+    return {name: "number" if is_numeric_dtype(dtype) else "text" for name, dtype in table.X.dtypes.items()}
 
 
 def trusted_types(ranker: Ranker) -> list[str]:

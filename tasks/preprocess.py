@@ -54,6 +54,20 @@ def _sparse_scaler(scale: str) -> Any:
 
 
 def transform(preprocessing: Any, X: pd.DataFrame | csr_matrix) -> np.ndarray | csr_matrix:
-    """Return what the solvers take: float64, C-ordered or CSR."""
-    out = preprocessing.transform(X)
-    return out if not isinstance(out, (pd.DataFrame, np.ndarray)) else np.ascontiguousarray(out, dtype=np.float64)
+    """Return what the solvers take: float64, C-ordered or CSR.
+
+    Raises
+    ------
+    ValueError
+        If scaling overflowed: a column's values are finite, but their squares are not.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = preprocessing.transform(X)
+    if not isinstance(out, (pd.DataFrame, np.ndarray)):
+        return out
+    out = np.ascontiguousarray(out, dtype=np.float64)
+    finite = np.isfinite(out).all(axis=0)
+    if not finite.all():
+        name = preprocessing.get_feature_names_out()[np.argmin(finite)]
+        raise ValueError(f"Expected numbers that can be scaled, got some too large in column '{name}'. Divide them.")
+    return out

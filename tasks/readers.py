@@ -112,8 +112,9 @@ def read_bytes(path: Path, size: int = -1) -> bytes:
     except PermissionError:
         raise BadInput(f"{path.name}: expected a readable file, got: permission denied. Allow reading it.") from None
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        cause = str(error).rstrip(".")
         raise BadInput(
-            f"{path.name}: expected a whole, readable file, got: {error}. Fetch or compress the file again."
+            f"{path.name}: expected a whole, readable file, got: {cause}. Fetch or compress the file again."
         ) from None
 
 
@@ -267,7 +268,7 @@ def _parse(body: str, delimiter: str, width: int, name: str, lines: np.ndarray) 
                 f"{name}, line {lines[-1]}: expected a quoted value to end with its quote, got the end of the file. "
                 "Close the quote."
             ) from None
-        raise BadInput(f"{name}: expected a CSV table, got: {error}. Mend the file.") from None
+        raise BadInput(f"{name}: expected a CSV table, got: {str(error).rstrip('.')}. Mend the file.") from None
     if len(frame) != len(lines):
         raise BadInput(f"{name}: expected {len(lines)} rows, got {len(frame)}. Check the quotes in the file.")
     return pd.DataFrame({i: _tidy(frame[i], decimal_comma=delimiter == ";") for i in frame})
@@ -347,7 +348,7 @@ def _svmlight_error(data: bytes, name: str, message: str) -> BadInput:
         defect = _svmlight_defect(line.split(b"#", 1)[0].decode("utf-8", "replace").split())
         if defect:
             return BadInput(f"{name}, line {number}: expected 'label index:value …', got {defect}. Mend that line.")
-    return BadInput(f"{name}: expected lines 'label index:value …', got: {message}. Name the right format.")
+    return BadInput(f"{name}: expected lines 'label index:value …', got: {message.rstrip('.')}. Name the right format.")
 
 
 def _svmlight_defect(fields: list[str]) -> str | None:
@@ -355,7 +356,7 @@ def _svmlight_defect(fields: list[str]) -> str | None:
     if not fields:
         return None
     if not _is_finite(fields[0]):
-        return f"the label '{fields[0][:40]}', which is not a finite number"
+        return f"the label {fields[0][:40]!r}, which is not a finite number"
     previous = -1
     for position, item in enumerate(fields[1:]):
         index, colon, value = item.partition(":")

@@ -71,8 +71,8 @@ class SummaryRow:
 
     @property
     def certificate(self) -> str:
-        """Return the gap with a tick if every fit converged, or with the status that says why not."""
-        return f"{self.gap_in_short} {'✓' if self.status == CONVERGED else self.status}"
+        """Return the gap with a tick if every fit converged, and with a cross if one stopped before its tol."""
+        return f"{self.gap_in_short} {'✓' if self.status == CONVERGED else '✗'}"
 
     @property
     def has_interval(self) -> bool:
@@ -174,15 +174,18 @@ def summary_table(result: ExperimentResult) -> Table:
     rows = summary_rows(result)
     for row in rows:
         table.add_row(*_console_cells(row))
-    failed = [f"{row.dataset} / {row.method} failed: {row.error}" for row in rows if row.error]
-    if failed:
-        table.caption, table.caption_justify = Text("\n".join(failed), style="red"), "left"
+    notes = [f"{row.dataset} / {row.method} failed: {row.error}" for row in rows if row.error]
+    early = sorted({row.status for row in rows if not row.error} - {CONVERGED})
+    if early:
+        notes.append(f"✗ stopped at {', '.join(early)} before the certificate met tol: a longer run may differ.")
+    if notes:
+        table.caption, table.caption_justify = Text("\n".join(notes), style="yellow"), "left"
     return table
 
 
 def _console_cells(row: SummaryRow) -> list[Text]:
     """Return the cells as Text: a name such as ``[red]`` is printed, not obeyed."""
-    start = [Text(row.dataset), Text(row.solver), Text(row.sampler)]
+    start = [Text(_short(row.dataset)), Text(row.solver), Text(row.sampler)]
     if row.error:
         return [*start, Text("failed", style="red"), Text("–"), Text(f"{row.seconds:.1f}"), Text("–")]
     certified = "green" if row.status == CONVERGED else "yellow"
@@ -213,6 +216,11 @@ def _note(subject: str, message: str) -> Text:
 
 def _by_severity(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.severity != "warning")
+
+
+def _short(name: str, most: int = 60) -> str:
+    """Return a name without its middle if it is too long for the table."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most - most // 2 - 1) :]}"
 
 
 # --- the page --------------------------------------------------------------------------------------------------
@@ -263,6 +271,8 @@ def headline(rows: Sequence[SummaryRow]) -> str:
         return "every method failed."
     best = next(row for row in done if row.is_best)
     others = [row for row in done if row is not best]
+    if len(rows) == 1:
+        return f"{best.method} has a mean test AUC of {best.auc.mean:.4f} (95 % interval {best.interval})."
     start = f"{best.method} has the highest mean test AUC, {best.auc.mean:.4f} (95 % interval {best.interval})"
     if not others:
         return f"{start}; no other method finished."

@@ -41,6 +41,7 @@ def train(
 ) -> tuple[FittedModel, ...]:
     """Fit one model per split, ``config.workers`` at a time; the result does not depend on how many."""
     table = load(dataset)
+    refuse_too_large(method, samples)
 
     def one(split: Split, sample: Sample) -> FittedModel:
         announce("train", dataset.name, method.label, split.fold)
@@ -61,6 +62,14 @@ def train(
             model.certificate,
         )
     return tuple(models)
+
+
+def refuse_too_large(method: MethodConfig, samples: tuple[Sample, ...]) -> None:
+    """Raise the solver's own ValueError if it has too little memory for a sample: now, not after hours of folds."""
+    solver = build_solver(method, {}, 0)
+    for sample in samples:
+        if hasattr(solver, "check_size"):
+            solver.check_size(sample.n_pos, sample.n_neg)
 
 
 def fit_model(

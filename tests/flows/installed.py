@@ -11,12 +11,17 @@ import pandas as pd
 AUCFLOW = Path(sys.executable).with_name("aucflow")
 
 
-def run(folder, *arguments, **environment):
-    """Run the command as installed, in a folder, with a Prefect home of its own."""
+def environment(folder, **more):
+    """Return an environment without ours, with a Prefect home of its own."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "PYTEST_"))}
-    env |= {"PREFECT_HOME": str(folder / ".prefect"), "COLUMNS": "80"} | environment
+    return env | {"PREFECT_HOME": str(folder / ".prefect"), "COLUMNS": "80"} | more
+
+
+def run(folder, *arguments, **more):
+    """Run the command as installed, in a folder."""
+    command = [AUCFLOW, *map(str, arguments)]
     return subprocess.run(
-        [AUCFLOW, *map(str, arguments)], cwd=folder, env=env, capture_output=True, text=True, timeout=280
+        command, cwd=folder, env=environment(folder, **more), capture_output=True, text=True, timeout=280
     )
 
 

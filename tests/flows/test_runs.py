@@ -1,10 +1,15 @@
 """More runs of the installed command: the quickstart, a failing cell, another store, sparse data."""
 
+import os
+import signal
+import subprocess
+import time
+
 import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from installed import claims, run
+from installed import AUCFLOW, claims, environment, run
 from mlflow import MlflowClient
 from sklearn.metrics import roc_auc_score
 
@@ -15,13 +20,14 @@ from tasks.values import ConversionRule
 
 
 def test_a_failing_cell_is_told_tracked_and_leaves_the_others_alone(tmp_path):
-    """A fold of training rows whose hyperplane is zero cannot be under-sampled; the other method can go on."""
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 3 == 0
-    pd.DataFrame({"flat": 1.0, "also": 2.0, "y": y.astype(int)}).sample(60, random_state=rng).to_csv(
-        tmp_path / "flat.csv", index=False
+    """Dual variables that may take 8 bytes are too many for any data: refused before the first fit."""
+    claims(80).to_csv(tmp_path / "flat.csv", index=False)
+    (tmp_path / "flat.yaml").write_text(
+        "datasets: [{source: flat.csv, target: fraud}]\n"
+        "methods: [ls_svm, {solver: sdcd, sampler: u1, params: {max_alpha_bytes: 8}}]\n"
+        "validation: {folds: 2}\n"
     )
-    done = run(tmp_path, "run", "--data", "flat.csv", "--target", "y", "--method", "ls_svm", "--method", "u1+ls_svm")
+    done = run(tmp_path, "run", "flat.yaml")
     assert done.returncode == 1
     errors = [line for line in done.stderr.splitlines() if line.startswith("aucflow: ")]
     assert len(errors) == 1
@@ -30,9 +36,9 @@ def test_a_failing_cell_is_told_tracked_and_leaves_the_others_alone(tmp_path):
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
     runs = client.search_runs([client.get_experiment_by_name("flat").experiment_id])
     status = {r.info.run_name: r.info.status for r in runs}
-    assert status == {"flat": "FAILED", "flat ls_svm": "FINISHED", "flat u1+ls_svm": "FAILED"}
-    failed = next(r for r in runs if r.info.run_name == "flat u1+ls_svm")
-    assert "hyperplane" in failed.data.tags["aucflow.reason"]
+    assert status == {"flat": "FAILED", "flat ls_svm": "FINISHED", "flat u1+sdcd": "FAILED"}
+    failed = next(r for r in runs if r.info.run_name == "flat u1+sdcd")
+    assert "Raise max_alpha_bytes" in failed.data.tags["aucflow.reason"]
 
 
 def test_another_tracking_uri_is_obeyed(tmp_path):
@@ -79,3 +85,71 @@ def test_the_quickstart_fills_its_table(quickstart):
     assert means["digits ls_svm"] > 0.96
     assert means["breast_cancer sdcd_perm"] > 0.99
     assert means["wine msgd"] > 0.99
+
+
+def test_typed_parquet_is_scored_as_it_came(tmp_path):
+    """Times, categories and nullable numbers: what trained the model may be given to it."""
+    rng = np.random.default_rng(0)
+    n, y = 120, np.arange(120) % 4 == 0
+    frame = pd.DataFrame(
+        {
+            "when": pd.Timestamp("2026-01-01", tz="Europe/Berlin")
+            + pd.to_timedelta(rng.integers(0, 10**6, n), unit="s"),
+            "lasted": pd.to_timedelta(rng.integers(0, 10**4, n), unit="s"),
+            "kind": pd.Categorical(rng.choice(["a", "b"], n)),
+            "level": pd.Categorical(rng.choice([1, 2, 3], n)),
+            "count": pd.array(rng.integers(0, 9, n) + 3 * y, dtype="Int64"),
+            "flag": pd.array(rng.choice([True, False], n), dtype="boolean"),
+            "word": pd.array(rng.choice(["x", "y"], n), dtype="string"),
+            "y": y,
+        }
+    )
+    for column in ("count", "flag", "word"):
+        frame.loc[rng.choice(n, 5, replace=False), column] = pd.NA
+    frame.to_parquet(tmp_path / "typed.parquet")
+    arguments = ["run", "--data", "typed.parquet", "--target", "y", "--method", "ls_svm", "--folds", "2"]
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 0, done.stderr
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
+    (child,) = mlflow.search_runs(
+        search_all_experiments=True, filter_string="tags.aucflow.solver = 'ls_svm'", output_format="list"
+    )
+    model = mlflow.pyfunc.load_model(f"runs:/{child.info.run_id}/model")
+    scores = model.predict(pd.read_parquet(tmp_path / "typed.parquet").drop(columns="y"))
+    table = load(convert.fn(download.fn("typed", str(tmp_path / "typed.parquet"), None), ConversionRule("y")))
+    assert np.array_equal(scores, model.predict(table.X))
+    assert roc_auc_score(y, scores) > 0.7
+    assert model.metadata.metadata["columns"]["kind"] == "text"
+
+
+def test_a_dead_store_is_told_of_at_once_and_by_name(tmp_path):
+    claims(80).to_csv(tmp_path / "claims.csv", index=False)
+    arguments = ["run", "--data", "claims.csv", "--target", "fraud", "--method", "ls_svm", "--folds", "2"]
+    done = run(tmp_path, *arguments, MLFLOW_TRACKING_URI="http://127.0.0.1:9")
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if line != "start Prefect and MLflow"]
+    assert line.startswith("aucflow: Expected an MLflow store at http://127.0.0.1:9")
+    assert "unset MLFLOW_TRACKING_URI" in line
+    (tmp_path / "mlruns").write_text("in the way")
+    done = run(tmp_path, *arguments)
+    assert (done.returncode, "Expected mlruns/ to be a folder" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_run_in_seconds_and_marks_it(tmp_path, number, code):
+    """Ctrl-C reaches every process of the terminal, Prefect's server too; SIGTERM usually one."""
+    env = environment(tmp_path)
+    with (tmp_path / "err").open("w") as err:
+        process = subprocess.Popen(
+            [AUCFLOW, "run", "quickstart"], cwd=tmp_path, env=env, stderr=err, start_new_session=True
+        )
+        while "train" not in (tmp_path / "err").read_text() and process.poll() is None:
+            time.sleep(0.05)
+        os.killpg(process.pid, number) if number == signal.SIGINT else os.kill(process.pid, number)
+        assert process.wait(60) == code
+    text = (tmp_path / "err").read_text()
+    assert text.splitlines()[-1].endswith("the run is marked KILLED in MLflow")
+    assert "Traceback" not in text
+    client = MlflowClient(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
+    runs = client.search_runs([client.get_experiment_by_name("quickstart").experiment_id])
+    assert {r.info.status for r in runs} == {"KILLED"}

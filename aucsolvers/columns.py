@@ -1,4 +1,4 @@
-"""Text columns as the encoder wants them: one spelling for each value, one word for every missing one."""
+"""Columns of a data frame as models take them: float64 or texts, one spelling for each value, one word for a gap."""
 
 import numpy as np
 import pandas as pd
@@ -6,6 +6,34 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 MISSING_TEXT = "(missing)"
+
+
+def plain_columns(frame):
+    """Return the frame with every column as float64 or, where it is no kind of number, as Python objects."""
+    return pd.DataFrame({name: plain_column(frame[name]) for name in frame})
+
+
+def plain_column(column):
+    """Return a pandas Series as a float64 array, or as an object array if its type is neither number nor time.
+
+    Truth values become 0 and 1, times seconds since 1970-01-01 UTC, durations seconds, categories what they stand
+    for, and whatever pandas calls missing NaN (None among objects).
+    """
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return plain_column(column.astype(object if column.isna().any() else dtype.categories.dtype).infer_objects())
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        moments = column.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(dtype, "tz", None) else column
+        return _seconds(moments - pd.Timestamp(0).as_unit(moments.dt.unit))
+    if pd.api.types.is_timedelta64_dtype(dtype):
+        return _seconds(column)
+    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
+        return column.to_numpy(np.float64, na_value=np.nan) + 0.0  # + 0.0: -0.0 and 0.0 are one value
+    return column.to_numpy(object, na_value=None)
+
+
+def _seconds(durations):
+    return durations.dt.total_seconds().to_numpy(np.float64)
 
 
 class TextImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -1,0 +1,453 @@
+"""SVMOR: kernels against enumerated pairs, optima against foreign solvers, certificates against the truth."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from aucsolvers import ordinal as module
+from aucsolvers.metrics import auc, pairwise_hinge_gradient, pairwise_hinge_objective, pairwise_square_objective
+from aucsolvers.ordinal import SVMOR, cutting_planes, newton
+from aucsolvers.pairwise_hinge import AUCSDCD
+from aucsolvers.pairwise_square import LSSVM
+
+METHODS = ["newton", "cutting_plane"]
+LOSSES = ["hinge", "squared_hinge"]
+STORAGES = [np.asarray, sparse.csr_array]
+EACH = [SVMOR(method=method, loss=loss) for method in METHODS for loss in LOSSES]
+
+
+def small(n_pos=6, n_neg=11, d=3, seed=0):
+    """Overlapping classes, with zeros and, from each class, one identical row (a pair with z = 0)."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_pos + n_neg, d)) * (rng.random((n_pos + n_neg, d)) < 0.7)
+    y = np.repeat([1.0, -1.0], [n_pos, n_neg])
+    X[:n_pos] += 0.4 * (X[:n_pos] != 0)
+    X[n_pos] = X[0]
+    return X, y
+
+
+def pair_differences(X, y):
+    return (X[y > 0][:, None, :] - X[y < 0][None, :, :]).reshape(-1, X.shape[1])
+
+
+def enumerated_objective(w, X, y, lam, loss):
+    u = np.maximum(0.0, 1.0 - pair_differences(X, y) @ w)
+    return lam / 2 * w @ w + (u.mean() if loss == "hinge" else (u * u).mean() / 2)
+
+
+def foreign_hinge_optimum(X, y, lam):
+    """min P by LIBSVM on the enumerated pairs; with each z also as -z of the other class, its intercept is 0."""
+    Z = pair_differences(X, y)
+    machine = SVC(kernel="linear", C=1 / (2 * lam * len(Z)), tol=1e-12)
+    machine.fit(np.r_[Z, -Z], np.repeat([1, -1], len(Z)))
+    return enumerated_objective(machine.coef_.ravel(), X, y, lam, "hinge")
+
+
+def foreign_squared_optimum(X, y, lam):
+    """min P of the squared hinge from the enumerated primal, which is differentiable, by L-BFGS."""
+    Z = pair_differences(X, y)
+
+    def primal(w):
+        u = np.maximum(0.0, 1.0 - Z @ w)
+        return lam / 2 * w @ w + (u * u).mean() / 2, lam * w - Z.T @ u / len(Z)
+
+    options = {"maxiter": 10_000, "ftol": 1e-16, "gtol": 1e-12}
+    return minimize(primal, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options=options).fun
+
+
+def foreign_optimum(X, y, lam, loss):
+    return (foreign_hinge_optimum if loss == "hinge" else foreign_squared_optimum)(X, y, lam)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X / 16.0, np.where(y == 8, 1, -1)
+
+
+@parametrize_with_checks(EACH)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_obeys_scikit_learns_contract(estimator, check):
+    check(estimator)
+
+
+class PairTwin:
+    """What the sorted sums stand for, pair by pair, with the rows in their own order."""
+
+    def __init__(self, problem, point):
+        few, many = (rows.toarray() if sparse.issparse(rows) else rows for rows in (problem.few, problem.many))
+        self.k = len(few) * len(many)
+        self.z = few[:, None, :] - many[None, :, :]
+        u, width = 1.0 - self.z @ point.w, point.width
+        if problem.squared:
+            self.slopes, self.inside, self.steep = np.maximum(0.0, u), u > 0.0, 1.0
+            self.loss = (self.slopes**2).mean() / 2
+        else:
+            self.slopes = np.clip((u + width) / (2 * width), 0.0, 1.0)
+            self.inside, self.steep = (-width < u) & (u < width), 0.5 / width
+            self.loss = np.maximum(0.0, u).mean()
+        self.smooth_gradient = problem.lam * point.w - np.einsum("ij,ijf->f", self.slopes, self.z) / self.k
+        z = self.z[self.inside]
+        self.hessian = problem.lam * np.eye(len(point.w)) + self.steep / self.k * z.T @ z
+
+
+class TestSumsOverPairs:
+    @staticmethod
+    def pose(seed, storage, loss, n_pos=9, n_neg=14):
+        X, y = small(n_pos, n_neg, 4, seed)
+        return module._pose(storage(X), y, 0.01, loss)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("storage", STORAGES)
+    @pytest.mark.parametrize("sizes", [(9, 14), (14, 9), (1, 5), (5, 1)])
+    @pytest.mark.parametrize("width", [2.0, 0.2, 1e-3])
+    def test_a_point_is_its_enumeration(self, loss, storage, sizes, width):
+        problem = self.pose(1, storage, loss, *sizes)
+        point = problem.look(np.array([0.5, -0.3, 0.8, 0.1]), width)
+        twin = PairTwin(problem, point)
+        np.testing.assert_allclose(point.band.of_few, twin.slopes.sum(axis=1), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(point.band.of_many, twin.slopes.sum(axis=0), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(point.gradient, twin.smooth_gradient, rtol=1e-12, atol=1e-12)
+        assert point.band.loss == pytest.approx(twin.loss, rel=1e-12)
+        if loss == "hinge":
+            np.testing.assert_array_equal(point.band.last - point.band.first, twin.inside.sum(axis=0))
+            np.testing.assert_array_equal(point.band.members, twin.inside.sum(axis=1)[point.band.order])
+        hessian = np.tril(module._hessian(problem, point))
+        np.testing.assert_allclose(hessian, np.tril(twin.hessian), rtol=1e-12, atol=1e-12 * twin.steep)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("storage", STORAGES)
+    def test_conjugate_gradients_solve_the_same_system(self, loss, storage, monkeypatch):
+        monkeypatch.setattr(module, "CG_ACCURACY", 1e-12)
+        problem = self.pose(2, storage, loss)
+        point = problem.look(np.array([0.5, -0.3, 0.8, 0.1]), 0.3)
+        expected = np.linalg.solve(PairTwin(problem, point).hessian, -point.gradient)
+        np.testing.assert_allclose(module._conjugate_gradients(problem, point), expected, rtol=1e-9)
+        np.testing.assert_allclose(problem.newton_direction(point), expected, rtol=1e-9)
+
+    @settings(deadline=None)
+    @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 12))
+    def test_integer_scores_put_pairs_on_every_edge(self, seed, n_few, n_many):
+        # scores in steps of 1/2 and a band of half width 1/2: u falls on -1/2, 0 and 1/2 exactly
+        rng = np.random.default_rng(seed)
+        few, many = np.sort(rng.integers(-3, 4, n_few) / 2), rng.integers(-3, 4, n_many) / 2
+        u = 1.0 - few[:, None] + many[None, :]
+        first, last, members, of_few, of_many, loss, total = module._sum_pairs(
+            *module._bucket_grid(few), many, 0.5, False
+        )
+        inside, slopes = np.abs(u) < 0.5, np.clip(u + 0.5, 0.0, 1.0)
+        # a pair at u = width has slope 1 on either side of the edge: only the open band must be met
+        assert np.all(last - first >= inside.sum(axis=0)) and np.all(last - first <= (np.abs(u) <= 0.5).sum(axis=0))
+        assert np.all(members >= inside.sum(axis=1))
+        np.testing.assert_allclose(of_few, slopes.sum(axis=1), atol=1e-13)
+        np.testing.assert_allclose(of_many, slopes.sum(axis=0), atol=1e-13)
+        assert (loss, total) == pytest.approx((np.maximum(u, 0).sum(), slopes.sum()))
+
+    @settings(deadline=None)
+    @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=40), st.lists(st.floats(-1e3, 1e3), min_size=1))
+    def test_the_bucket_grid_counts_as_searchsorted_does(self, scores, values):
+        scores = np.sort(scores)
+        grid = module._bucket_grid(scores)
+        for value in [*values, *scores, np.nextafter(scores[0], np.inf), -np.inf, np.inf]:
+            assert module._count_below(*grid, value) == np.searchsorted(scores, value)
+        ties = np.r_[scores, values]
+        won = module._won_pairs(*grid, ties) / (len(scores) * len(ties))
+        assert won == pytest.approx(auc(np.repeat([1, 0], [len(scores), len(ties)]), np.r_[scores, ties]), abs=1e-12)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_gradient_against_finite_differences(self, loss):
+        X, y = small(20, 30, 4, seed=5)
+        problem = module._pose(X, y, 0.01, loss)
+        w = np.array([0.5, -0.3, 0.8, 0.1])
+        gradient = problem.look(w, 0.0).gradient
+        for f, step in enumerate(1e-7 * np.eye(4)):
+            rise = [enumerated_objective(w + sign * step, X, y, 0.01, loss) for sign in (1, -1)]
+            assert gradient[f] == pytest.approx((rise[0] - rise[1]) / 2e-7, abs=1e-7)
+        if loss == "hinge":
+            np.testing.assert_allclose(gradient, pairwise_hinge_gradient(w, X, y, 0.01), rtol=1e-12)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("width", [0.0, 1e-3, 0.5])
+    def test_the_gap_is_the_sum_of_its_two_parts(self, loss, width):
+        X, y = small(20, 30, 4, seed=5)
+        problem = module._pose(X, y, 0.01, loss)
+        point = problem.look(np.array([0.9, 0.1, 0.8, 0.1]), width)
+        dual = point.linear - point.v @ point.v / (2 * 0.01)
+        assert point.objective - dual == pytest.approx(point.band_part + point.newton_part, rel=1e-12)
+        assert point.lower_bound >= dual
+        # the plane lies below L everywhere
+        for w in np.random.default_rng(0).normal(size=(20, 4)):
+            assert point.linear - w @ point.v <= enumerated_objective(w, X, y, 0.0, loss) + 1e-12
+
+
+class TestMaster:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_weights_on_the_simplex_are_optimal(self, seed):
+        rng = np.random.default_rng(seed)
+        V, b = rng.normal(size=(12, 5)), rng.random(12)
+        gram, beta = V @ V.T, np.eye(12)[0].copy()
+        module._solve_on_simplex(gram, b, beta, 1e-12, 100_000)
+        found = minimize(
+            lambda x: (0.5 * x @ gram @ x - b @ x, gram @ x - b),
+            np.full(12, 1 / 12),
+            jac=True,
+            bounds=[(0, 1)] * 12,
+            constraints={"type": "eq", "fun": lambda x: x.sum() - 1, "jac": lambda x: np.ones(12)},
+            method="SLSQP",
+            options={"ftol": 1e-14, "maxiter": 1000},
+        )
+        assert beta.min() >= 0 and beta.sum() == pytest.approx(1, abs=1e-12)
+        assert 0.5 * beta @ gram @ beta - b @ beta == pytest.approx(found.fun, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+class TestOptimum:
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("lam", [1.0, 1e-1, 1e-2, 1e-3])
+    @pytest.mark.parametrize("sizes", [(6, 11), (11, 6)])
+    def test_reaches_the_foreign_optimum(self, method, loss, lam, sizes):
+        X, y = small(*sizes)
+        model = SVMOR(lam, method=method, loss=loss, tol=1e-8).fit(X, y)
+        assert model.status_ == "converged"
+        assert model.objective_ == pytest.approx(foreign_optimum(X, y, lam, loss), abs=1e-7)
+        assert model.objective_ == pytest.approx(enumerated_objective(model.coef_.ravel(), X, y, lam, loss), rel=1e-12)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("lam", [1.0, 1e-2, 1e-4])
+    @pytest.mark.parametrize("seed", [4, 5])
+    def test_the_gap_is_never_below_the_true_suboptimality(self, method, loss, lam, seed):
+        X, y = small(9, 14, 4, seed)
+        history = SVMOR(lam, method=method, loss=loss).fit(X, y).history_
+        optimum = foreign_optimum(X, y, lam, loss)
+        assert np.all(history["dual_gap"] >= history["objective"] - optimum - 1e-9)
+        assert np.all(np.diff(history["dual_gap"]) <= 0) and np.all(np.diff(history["objective"][1:]) <= 0)
+        assert history["objective"][0] == (1.0 if loss == "hinge" else 0.5) and history["auc"][0] == 0.5
+
+    @pytest.mark.parametrize("lam", [1e-1, 1e-3])
+    def test_agrees_with_dual_coordinate_descent_run_long(self, method, lam, digits):
+        slow = AUCSDCD(lam, tol=2e-7, max_iter=200, random_state=0).fit(*digits)
+        model = SVMOR(lam, method=method).fit(*digits)
+        assert (model.status_, slow.status_) == ("converged", "converged")
+        assert model.objective_ == pytest.approx(slow.objective_, abs=1.2e-6)
+        assert pairwise_hinge_objective(model.coef_.ravel(), *digits, lam) == pytest.approx(model.objective_, rel=1e-12)
+        assert model.history_["auc"][-1] == pytest.approx(auc(digits[1], model.decision_function(digits[0])), abs=1e-12)
+
+    def test_squared_hinge_without_large_margins_is_least_squares(self, method):
+        # lam so large that no margin reaches 1: every pair is in the band, and P = Q
+        X, y = small(20, 30, 4)
+        model = SVMOR(10.0, method=method, loss="squared_hinge", tol=1e-11).fit(X, y)
+        exact = LSSVM(10.0).fit(X, y)
+        assert model.objective_ == pytest.approx(exact.objective_, abs=1e-10)
+        assert pairwise_square_objective(model.coef_.ravel(), X, y, 10.0) == pytest.approx(model.objective_, rel=1e-12)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_repeated_rows_are_weights(self, method, loss):
+        # each positive c times and each negative e times: the mean over pairs is the same
+        X, y = small(8, 9, 3)
+        again = np.repeat(np.arange(17), np.where(y > 0, 3, 2))
+        once, often = (
+            SVMOR(1e-2, method=method, loss=loss, tol=1e-9).fit(X[rows], y[rows]) for rows in (np.arange(17), again)
+        )
+        assert often.objective_ == pytest.approx(once.objective_, abs=2e-9)
+        np.testing.assert_allclose(often.coef_, once.coef_, atol=2e-3)
+
+    def test_switched_classes_turn_the_weights_around(self, method):
+        X, y = small(8, 20, 3)
+        one, other = (SVMOR(1e-2, method=method).fit(X, labels) for labels in (y, -y))
+        np.testing.assert_array_equal(one.coef_, -other.coef_)
+
+
+class TestLargeData:
+    def test_a_thinned_start_and_a_cold_one_meet(self, monkeypatch):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(6000, 5))
+        y = np.where(X @ [1, 1, 0.5, 0, -1] + rng.normal(size=6000) > 2, 1.0, -1.0)
+        cold = newton(X, y, 1e-3, "hinge", 1e-7, 100)
+        monkeypatch.setattr(module, "THIN_ROWS", 1000)
+        for storage in STORAGES:
+            warm = newton(storage(X), y, 1e-3, "hinge", 1e-7, 100)
+            assert warm.objective == pytest.approx(cold.objective, abs=1e-7)
+            assert warm.n_iter < cold.n_iter and warm.history["objective"][0] == 1.0
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_wide_sparse_rows_by_conjugate_gradients(self, loss):
+        X = sparse.random_array((60, 3000), density=0.02, format="csr", rng=np.random.default_rng(0))
+        y = np.repeat([1.0, -1.0], 30)
+        results = [drive(X, y, 1e-3, loss, 1e-6, 1000) for drive in (newton, cutting_planes)]
+        assert [result.status for result in results] == ["converged"] * 2
+        assert results[0].objective == pytest.approx(results[1].objective, abs=1e-6)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("storage", STORAGES)
+    def test_without_the_dense_hessian_the_optimum_is_the_same(self, loss, storage, monkeypatch):
+        X, y = small(30, 50, 6)
+        direct = newton(storage(X), y, 1e-2, loss, 1e-8, 100)
+        monkeypatch.setattr(module, "LARGEST_HESSIAN", 0)
+        iterative = newton(storage(X), y, 1e-2, loss, 1e-8, 200)
+        assert iterative.status == "converged"
+        assert iterative.objective == pytest.approx(direct.objective, abs=1e-8)
+
+    def test_thinned_rows_keep_both_classes(self, monkeypatch):
+        monkeypatch.setattr(module, "THIN_ROWS", 10)
+        for n_pos, kept in ((1, 1), (3, 3), (40, 5)):
+            y = np.repeat([1.0, -1.0], [n_pos, 50])
+            rows, labels = module._thin(np.arange(len(y))[:, None], y)
+            assert (len(np.unique(rows)), np.sum(labels > 0)) == (10, kept)
+            np.testing.assert_array_equal(y[rows.ravel()], labels)
+
+    def test_real_sparse_data(self, mirror):
+        X, y = load_svmlight_file(str(mirror / "libsvm" / "a9a"))
+        models = [SVMOR(1e-2, method=method).fit(X, y) for method in METHODS]
+        assert [model.status_ for model in models] == ["converged"] * 2
+        assert models[0].objective_ == pytest.approx(models[1].objective_, abs=1e-6)
+        assert models[0].n_iter_ <= 12
+        assert pairwise_hinge_objective(models[0].coef_.ravel(), X, y, 1e-2) == pytest.approx(models[0].objective_)
+
+
+class TestEstimator:
+    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("index_type", [np.int32, np.int64])
+    def test_sparse_and_dense_are_one(self, method, loss, index_type):
+        X, y = small(20, 50, 6)
+        stored = sparse.csr_array(X)
+        stored.indices, stored.indptr = stored.indices.astype(index_type), stored.indptr.astype(index_type)
+        model = SVMOR(1e-2, method=method, loss=loss, tol=1e-9)
+        dense, thin = (clone(model).fit(data, y) for data in (X, stored))
+        assert thin.objective_ == pytest.approx(dense.objective_, abs=1e-9)
+        np.testing.assert_allclose(thin.coef_, dense.coef_, atol=1e-3)
+        np.testing.assert_array_equal(thin.predict(stored), dense.predict(X))
+
+    def test_single_precision_is_accepted(self):
+        X, y = small(20, 50, 6)
+        single = SVMOR(1e-2).fit(X.astype(np.float32), y)
+        assert single.coef_.dtype == np.float64
+        assert single.objective_ == pytest.approx(SVMOR(1e-2).fit(X, y).objective_, abs=1e-6)
+
+    def test_unsorted_and_repeated_columns_are_understood_and_left_alone(self):
+        # row 0 is (2, 3) written as 3 at column 1, then 1 + 1 at column 0
+        data, cols, ptr = [3.0, 1.0, 1.0, 1.0, -1.0], [1, 0, 0, 0, 1], [0, 3, 4, 5]
+        X, y = sparse.csr_array((data, cols, ptr), shape=(3, 2)), [1, 0, 0]
+        np.testing.assert_allclose(SVMOR(0.1).fit(X, y).coef_, SVMOR(0.1).fit(X.toarray(), y).coef_, rtol=1e-6)
+        assert X.nnz == 5 and X.indices.tolist() == cols
+
+    @pytest.mark.parametrize("estimator", EACH)
+    def test_history_tells_the_story(self, estimator, digits):
+        model = clone(estimator).set_params(lam=1e-2).fit(*digits)
+        history = model.history_
+        np.testing.assert_array_equal(history["updates"], np.arange(model.n_iter_ + 1))
+        assert (history["objective"][-1], history["dual_gap"][-1]) == (model.objective_, model.dual_gap_)
+        assert np.all(np.diff(history["time_s"]) > 0)
+        assert len({len(column) for column in history.values()}) == 1
+
+    @pytest.mark.parametrize("estimator", EACH)
+    def test_works_in_a_search_and_a_pickle_and_repeats_its_bits(self, estimator):
+        X, y = load_breast_cancer(return_X_y=True)
+        steps = make_pipeline(StandardScaler(), clone(estimator))
+        search = GridSearchCV(steps, {"svmor__lam": [1e-1, 1e-2]}, scoring="roc_auc", cv=3).fit(X, y)
+        assert search.best_score_ > 0.98
+        again = pickle.loads(pickle.dumps(search.best_estimator_))
+        np.testing.assert_array_equal(again.decision_function(X), search.decision_function(X))
+        np.testing.assert_array_equal(clone(search.best_estimator_).fit(X, y)[-1].coef_, again[-1].coef_)
+
+    def test_too_few_iterations_warn(self, digits):
+        with pytest.warns(ConvergenceWarning, match=r"'max_iter' after 2 iterations.*Raise max_iter"):
+            model = SVMOR(1e-4, max_iter=2).fit(*digits)
+        assert (model.status_, model.n_iter_) == ("max_iter", 2)
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_tol_zero_ends_where_rounding_does(self, digits):
+        model = SVMOR(1e-2, tol=0).fit(*digits)
+        assert model.n_iter_ < 200 and model.dual_gap_ < 1e-10
+
+
+class TestGoingOn:
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("method", METHODS)
+    def test_warm_start_after_convergence_needs_no_iteration(self, method, loss, digits):
+        model = SVMOR(1e-2, method="newton", loss=loss, warm_start=True).fit(*digits)
+        cold = clone(model).set_params(lam=9e-3).fit(*digits)
+        assert model.set_params(method=method).fit(*digits).n_iter_ == 0
+        model.set_params(lam=9e-3, method="newton").fit(*digits)
+        assert 0 < model.n_iter_ < cold.n_iter_
+        assert model.objective_ == pytest.approx(cold.objective_, abs=1e-6)
+
+    def test_other_features_start_cold(self):
+        X, y = small(20, 30, 4)
+        model = SVMOR(1e-2, warm_start=True).fit(X[:, :3], y).fit(X, y)
+        np.testing.assert_array_equal(model.coef_, SVMOR(1e-2).fit(X, y).coef_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", EACH)
+class TestDegenerate:
+    CASES = {
+        "one positive": ([[1.0, 2.0], [0.0, 1.0], [0.5, 0.0]], [1, 0, 0]),
+        "one pair": ([[1.0], [0.0]], [1, 0]),
+        "zero matrix": (np.zeros((5, 2)), [1, 1, 0, 0, 0]),
+        "constant feature": ([[1.0, 7.0], [0.0, 7.0], [0.5, 7.0]], [1, 0, 1]),
+        "all rows equal": (np.full((6, 2), 3.0), [1, 1, 0, 0, 0, 0]),
+        "duplicate rows": ([[1.0], [1.0], [1.0], [0.0]], [1, 1, 0, 0]),
+        "separable": ([[3.0], [2.0], [-1.0], [-2.0]], [1, 1, 0, 0]),
+        "one feature, mixed": ([[3.0], [-2.0], [-1.0], [2.0]], [1, 1, 0, 0]),
+        "ratio 1000": (np.random.default_rng(0).normal(size=(2002, 3)), np.arange(2002) % 1001 == 0),
+        "wide": (np.random.default_rng(0).normal(size=(4, 50)), [1, 0, 0, 1]),
+        "far from the origin": (1e6 + np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2),
+        "huge": (1e100 * np.array([[1.0], [0.5], [-1.0]]), [1, 0, 0]),
+        "huge, mixed": (1e100 * np.array([[1.0], [0.5], [-1.0]]), [0, 1, 0]),
+        "tiny": (1e-200 * np.array([[1.0], [0.5], [-1.0]]), [1, 0, 0]),
+        "scales apart": ([[1e8, 1e-8], [0.0, 3e-8], [2e8, -1e-8], [-1e8, 2e-8]], [1, 0, 1, 0]),
+    }
+
+    @pytest.mark.parametrize("case", CASES)
+    @pytest.mark.parametrize("storage", STORAGES)
+    def test_result_is_finite_and_certified(self, estimator, storage, case):
+        X, y = np.asarray(self.CASES[case][0]), np.asarray(self.CASES[case][1])
+        model = clone(estimator).fit(storage(X), y)
+        assert np.all(np.isfinite(model.coef_)) and np.all(np.isfinite(model.intercept_))
+        assert 0 <= model.dual_gap_ <= 1 and 0 <= model.objective_ <= 1
+        if not case.startswith("huge") and case != "scales apart":
+            assert model.status_ == "converged"
+
+    def test_large_lam_still_ranks(self, estimator):
+        X, y = scale(load_breast_cancer().data), load_breast_cancer().target
+        model = clone(estimator).set_params(lam=1e7).fit(X, y)
+        assert model.n_iter_ >= 1 and auc(y, model.decision_function(X)) > 0.95
+
+    def test_overflow_is_refused(self, estimator):
+        with pytest.raises(ValueError, match="Rescale the features"):
+            clone(estimator).fit([[1e200], [0.0]], [1, 0])
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"lam": 0}, "Expected lam to be a finite number > 0, got 0"),
+            ({"lam": np.nan}, "Expected lam"),
+            ({"tol": -1.0}, "Expected tol"),
+            ({"max_iter": 0}, "Expected max_iter to be an integer >= 1, got 0"),
+            ({"method": "sgd"}, "Expected method to be one of 'newton', 'cutting_plane', got 'sgd'"),
+            ({"loss": "square"}, "Expected loss to be one of 'hinge', 'squared_hinge', got 'square'"),
+        ],
+    )
+    def test_parameters_are_checked(self, estimator, parameters, message):
+        with pytest.raises(ValueError, match=message):
+            clone(estimator).set_params(**parameters).fit([[1.0], [0.0]], [1, 0])
+
+
+def test_scikit_learns_scale_of_breast_cancer_at_the_defaults():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = SVMOR().fit(scale(X), y == 0)
+    assert (model.status_, model.dual_gap_ <= 1e-6) == ("converged", True)
