@@ -185,7 +185,7 @@ def summary_table(result: ExperimentResult) -> Table:
 
 def _console_cells(row: SummaryRow) -> list[Text]:
     """Return the cells as Text: a name such as ``[red]`` is printed, not obeyed."""
-    start = [Text(_short(row.dataset)), Text(row.solver), Text(row.sampler)]
+    start = [Text(row.dataset), Text(row.solver), Text(row.sampler)]
     if row.error:
         return [*start, Text("failed", style="red"), Text("–"), Text(f"{row.seconds:.1f}"), Text("–")]
     certified = "green" if row.status == CONVERGED else "yellow"
@@ -216,11 +216,6 @@ def _note(subject: str, message: str) -> Text:
 
 def _by_severity(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.severity != "warning")
-
-
-def _short(name: str, most: int = 60) -> str:
-    """Return a name without its middle if it is too long for the table."""
-    return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most - most // 2 - 1) :]}"
 
 
 # --- the page --------------------------------------------------------------------------------------------------
