@@ -71,6 +71,9 @@ SOLVERS: dict[str, Entry] = {
     "solam": Entry(
         "aucsolvers:SOLAM", "pairwise square loss, online saddle point, memory O(d)", _FITTED_WHOLE, _LAMBDA
     ),
+    "spdam": Entry(
+        "aucsolvers:SPDAM", "pairwise square loss, stochastic primal-dual with linear convergence", (), _LAMBDA
+    ),
     "uni_exp": Entry("aucsolvers:UniExp", "class-weighted univariate exponential loss, online", _FITTED_WHOLE, _LAMBDA),
     "linear_svm": Entry(
         "aucsolvers:LinearSVM",
@@ -82,6 +85,12 @@ SOLVERS: dict[str, Entry] = {
         "aucsolvers:LinearSVM",
         "linear SVM, squared hinge loss, dual coordinate descent with shrinking",
         (("loss", "squared_hinge"),),
+        ("C", C_GRID),
+    ),
+    "kernel_svm": Entry(
+        "aucsolvers:KernelSVM",
+        "SVM with Gaussian kernel, hinge loss, dual coordinate descent with a duality gap",
+        (("kernel", "rbf"),),
         ("C", C_GRID),
     ),
 }
