@@ -118,11 +118,13 @@ def _name_of(file: str) -> str:
 
 def _show(result: Any, report: Path) -> None:
     from tasks.report import console_report
+    from tasks.store import tracking_uri
 
     console = Console()
     console.print(console_report(result), "")
     console.print(f"report   {_relative(report)}", highlight=False, soft_wrap=True)
-    console.print("MLflow   aucflow ui", highlight=False)
+    uri = tracking_uri()
+    console.print(f"MLflow   {uri if uri.startswith('http') else 'aucflow ui'}", highlight=False)
 
 
 def _relative(path: Path) -> str:

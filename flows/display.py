@@ -52,7 +52,7 @@ def _describe(step: Step, folds: int) -> str:
     words = [f"[bold]{step.stage}[/]", step.dataset, step.method]
     if step.fold is not None:
         words.append("refit" if step.fold < 0 else f"fold {step.fold + 1}/{folds}")
-    return " ".join(word for word in words if word)
+    return " ".join(word for word in (*words, step.detail) if word)
 
 
 class _Lines:

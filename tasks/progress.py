@@ -14,15 +14,18 @@ class Step:
     method: str = ""
     fold: int | None = None
     done: bool = False
+    detail: str = ""  # where a long step stands: "search 2/3"
 
 
 _listeners: list[Callable[[Step], None]] = []
 
 
-def announce(stage: str, dataset: str = "", method: str = "", fold: int | None = None, done: bool = False) -> None:
+def announce(
+    stage: str, dataset: str = "", method: str = "", fold: int | None = None, done: bool = False, detail: str = ""
+) -> None:
     """Tell every listener of a step."""
     for listener in tuple(_listeners):
-        listener(Step(stage, dataset, method, fold, done))
+        listener(Step(stage, dataset, method, fold, done, detail))
 
 
 @contextmanager

@@ -6,8 +6,9 @@ share it over the grid, for neither preprocessing nor sampler depends on λ.
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,10 @@ from tasks.undersample import draw_sample
 from tasks.values import Dataset, FittedModel, Sample, Split, Table
 
 
+def announce_nothing(**_: Any) -> None:
+    """Stand in for `announce` where nobody asked to be told."""
+
+
 @stage(name="train", task_run_name="train {dataset.name} {method.label}")
 def train(
     dataset: Dataset,
@@ -44,8 +49,8 @@ def train(
     refuse_too_large(method, samples)
 
     def one(split: Split, sample: Sample) -> FittedModel:
-        announce("train", dataset.name, method.label, split.fold)
-        model = fit_model(table, split, sample, method, config, seed_for(seed, "train", split.fold))
+        tell = partial(announce, "train", dataset.name, method.label, split.fold)
+        model = fit_model(table, split, sample, method, config, seed_for(seed, "train", split.fold), tell)
         announce("train", dataset.name, method.label, split.fold, done=True)
         return model
 
@@ -73,11 +78,18 @@ def refuse_too_large(method: MethodConfig, samples: tuple[Sample, ...]) -> None:
 
 
 def fit_model(
-    table: Table, split: Split, sample: Sample, method: MethodConfig, config: ExperimentConfig, seed: int
+    table: Table,
+    split: Split,
+    sample: Sample,
+    method: MethodConfig,
+    config: ExperimentConfig,
+    seed: int,
+    tell: Callable[..., None] = announce_nothing,
 ) -> FittedModel:
     """Choose λ on the training rows of the split, fit on the sample, set the threshold on the training scores."""
     start = time.perf_counter()
-    search = search_parameter(table.rows(split.train), method, config, seed)
+    search = search_parameter(table.rows(split.train), method, config, seed, tell)
+    tell(detail="fit")
     searched = time.perf_counter()
     name, _ = method.search
     chosen = {name: best_value(name, search)}
@@ -103,7 +115,13 @@ def fit_model(
     )
 
 
-def search_parameter(train: Table, method: MethodConfig, config: ExperimentConfig, seed: int) -> dict[str, list[float]]:
+def search_parameter(
+    train: Table,
+    method: MethodConfig,
+    config: ExperimentConfig,
+    seed: int,
+    tell: Callable[..., None] = announce_nothing,
+) -> dict[str, list[float]]:
     """Return the grid with mean and standard deviation of its scores over the inner validation folds.
 
     A grid of one value is not searched: its score is NaN. So is every score where a class has fewer rows
@@ -113,13 +131,12 @@ def search_parameter(train: Table, method: MethodConfig, config: ExperimentConfi
     folds = min(config.validation.inner_folds, int((train.y > 0).sum()), int((train.y < 0).sum()))
     if len(values) == 1 or folds < 2:
         return {"value": list(values), "mean": [float("nan")] * len(values), "sd": [float("nan")] * len(values)}
-    scores = np.array(
-        [
-            _validation_scores(train, inner, method, config, seed_for(seed, "inner", inner.fold))
-            for inner in make_splits(train.y, folds, 1, seed_for(seed, "inner splits"))
-        ]
-    )
-    return {"value": list(values), "mean": scores.mean(axis=0).tolist(), "sd": scores.std(axis=0, ddof=1).tolist()}
+    scores = []
+    for inner in make_splits(train.y, folds, 1, seed_for(seed, "inner splits")):
+        tell(detail=f"search {inner.fold + 1}/{folds}")
+        scores.append(_validation_scores(train, inner, method, config, seed_for(seed, "inner", inner.fold)))
+    mean, sd = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1)
+    return {"value": list(values), "mean": mean.tolist(), "sd": sd.tolist()}
 
 
 def _validation_scores(
