@@ -36,7 +36,9 @@ class GeometricUnderSampler(BaseCleaningSampler):
     estimator : classifier with ``decision_function``, default=None
         A linear model (``coef_``) or a kernel SVM (``dual_coef_``, ``support_vectors_``), for two classes; a clone of
         it is fitted. To use a model that is already fitted, pass ``sklearn.frozen.FrozenEstimator(model)``. None is
-        ``LinearSVM()``. Features are taken as they are: put the scaler *before* the sampler in the pipeline.
+        ``LinearSVM(class_weight="balanced")``: without weights the hinge loss of a rare class is cheapest paid, w is
+        0 up to rounding, and distances to that hyperplane are noise. Features are taken as they are: put the scaler
+        *before* the sampler in the pipeline.
     sampling_strategy : str, list or callable, default="auto"
         Which classes to sample, as for imbalanced-learn's cleaning methods; "auto" is all but the minority.
     random_state : None, int, RandomState or Generator, default=None
@@ -139,7 +141,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
         check_count("n_bins", self.n_bins)
 
     def _fit_estimator(self, X, is_minority, stream):
-        estimator = LinearSVM() if self.estimator is None else clone(self.estimator)
+        estimator = LinearSVM(class_weight="balanced") if self.estimator is None else clone(self.estimator)
         if estimator.get_params().get("random_state", 0) is None:
             estimator.set_params(random_state=int(stream.integers(2**31)))
         return estimator.fit(X, is_minority.astype(int))
@@ -155,6 +157,8 @@ def hyperplane_distances(estimator, X):
     if hasattr(estimator, "coef_"):
         coef = estimator.coef_
         norm = np.linalg.norm(coef.data if sparse.issparse(coef) else coef)
+        if _is_rounding(estimator, X):
+            norm = 0.0
     elif hasattr(estimator, "dual_coef_") and hasattr(estimator, "support_vectors_"):
         norm = _kernel_norm(estimator)
     else:
@@ -168,6 +172,12 @@ def hyperplane_distances(estimator, X):
             "Are all features constant? If not, raise C or set class_weight='balanced' on the estimator."
         )
     return np.abs(estimator.decision_function(X)) / norm
+
+
+def _is_rounding(linear, X):
+    """Tell whether a linear model's scores vary by no more than the rounding of its intercept: w = 0 but for that."""
+    bias = float(np.ravel(getattr(linear, "intercept_", 0.0))[0])
+    return np.abs(linear.decision_function(X) - bias).max() <= 1e-12 * abs(bias)
 
 
 def _kernel_norm(svm):

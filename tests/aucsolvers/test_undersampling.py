@@ -312,3 +312,17 @@ def test_in_a_pipeline_and_a_search_on_real_data():
     assert np.isin(np.flatnonzero(y == 1), kept).all()
     assert y[kept].mean() > y.mean()
     assert_array_equal(search.predict(X).shape, y.shape)  # prediction does not resample
+
+
+def test_a_rare_class_still_gives_a_hyperplane():
+    """Unweighted, the hinge loss of 1 row in 40 is cheapest paid and w is 0 up to rounding; noise must not sample."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(1200) % 40 == 0).astype(int)
+    X = rng.normal(size=(1200, 3)) + 0.7 * y[:, None]
+    with pytest.raises(ValueError, match="w = 0"):
+        GeometricUnderSampler(estimator=LinearSVM(random_state=0), random_state=0).fit_resample(X, y)
+    sampler = GeometricUnderSampler(random_state=0)
+    sampler.fit_resample(X, y)
+    # the SVM ranks as well as the true direction, so near rows are the doubtful ones
+    truth = X.sum(axis=1)
+    assert abs(np.corrcoef(sampler.estimator_.decision_function(X), truth)[0, 1]) > 0.9
