@@ -1,7 +1,9 @@
-"""What the solvers of the pairwise objectives share: the two classes as blocks of rows."""
+"""What the solvers of the pairwise objectives share: the two classes as blocks of rows, the trace of Q."""
 
 import numpy as np
 from scipy import sparse
+
+from aucsolvers.metrics import square_slopes
 
 
 def split_classes(X, y):
@@ -32,3 +34,15 @@ def check_squares(X):
             f"Expected features of magnitude at most {limit:.1e}, got {largest:.1e}: squared norms overflow. "
             "Rescale the features, for example with StandardScaler."
         )
+
+
+def record_square(trace, updates, w, X, positive, lam):
+    """Add a point to the trace; return the gradient of Q, Q and the certificate ||dQ||^2/(2 lam)."""
+    scores = X @ w
+    s_pos, s_neg = scores[positive], scores[~positive]
+    gradient = lam * w + X.T @ square_slopes(scores, positive, margin=1.0)
+    error = 1.0 - (s_pos.mean() - s_neg.mean())
+    objective = 0.5 * float(lam * (w @ w) + error * error + s_pos.var() + s_neg.var())
+    gap = float(gradient @ gradient) / (2.0 * lam)
+    trace.add(updates, objective, gap, s_pos, s_neg)
+    return gradient, objective, gap

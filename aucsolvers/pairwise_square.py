@@ -15,7 +15,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
-from aucsolvers._pairwise import check_squares
+from aucsolvers._pairwise import check_squares, record_square
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
 from aucsolvers.metrics import square_slopes
 
@@ -143,11 +143,11 @@ def solve_by_cholesky(X, y, lam, tol, max_iter):
     except linalg.LinAlgError:
         logger.info("conjugate gradients instead of cholesky: lam=%g is lost in the rounding of the covariances", lam)
         return solve_by_conjugate_gradients(X, y, lam, tol, max_iter)
-    gradient, objective, gap = _record(trace, 0, w, X, positive, lam)
+    gradient, objective, gap = record_square(trace, 0, w, X, positive, lam)
     for n_iter in range(1, 1 + min(1 + MAX_REFINEMENTS, 1 + max_iter)):
         # Newton's step: exact from anywhere, so that repeating it corrects the factorisation's rounding errors
         w = w - linalg.cho_solve(factor, gradient, check_finite=False)
-        gradient, objective, gap = _record(trace, n_iter, w, X, positive, lam)
+        gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam)
         if gap <= tol:
             break
     status = CONVERGED if gap <= tol else MAX_ITER
@@ -168,7 +168,7 @@ def solve_by_conjugate_gradients(X, y, lam, tol, max_iter):
     is_wide = X.shape[1] > X.shape[0]
     inverse_diagonal = np.ones_like(w) if is_wide else 1.0 / _hessian_diagonal(X, positive, lam)
     curve = partial(_hessian_product, X, positive, lam)
-    gradient, objective, gap = _record(trace, 0, w, X, positive, lam)
+    gradient, objective, gap = record_square(trace, 0, w, X, positive, lam)
     direction, old_slope = np.zeros_like(w), np.inf
     n_iter = 0
     # at least one step, if there is one: w = 0 may be within tol (large lam, tiny features) but ranks nothing
@@ -180,24 +180,12 @@ def solve_by_conjugate_gradients(X, y, lam, tol, max_iter):
         old_slope = slope
         # the exact minimum along the direction; its slope is read off the gradient, which need not be conjugate
         w = w - (gradient @ direction) / (direction @ curve(direction)) * direction
-        gradient, objective, gap = _record(trace, n_iter, w, X, positive, lam)
+        gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam)
     status = CONVERGED if gap <= tol else MAX_ITER
     return SolverResult(w, None, objective, gap, n_iter, status, trace.as_history())
 
 
 # The quadratic ---------------------------------------------------------------------------------------------------
-
-
-def _record(trace, n_iter, w, X, positive, lam):
-    """Add a point to the trace; return the gradient of Q, Q and the certificate ||dQ||^2/(2 lam)."""
-    scores = X @ w
-    s_pos, s_neg = scores[positive], scores[~positive]
-    gradient = lam * w + X.T @ square_slopes(scores, positive, margin=1.0)
-    error = 1.0 - (s_pos.mean() - s_neg.mean())
-    objective = 0.5 * float(lam * (w @ w) + error * error + s_pos.var() + s_neg.var())
-    gap = float(gradient @ gradient) / (2.0 * lam)
-    trace.add(n_iter, objective, gap, s_pos, s_neg)
-    return gradient, objective, gap
 
 
 def _hessian(X, positive, lam):

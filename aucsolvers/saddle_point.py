@@ -21,9 +21,8 @@ from scipy import sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._jit import kernel
-from aucsolvers._pairwise import check_squares
+from aucsolvers._pairwise import check_squares, record_square
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
-from aucsolvers.metrics import square_slopes
 from aucsolvers.svm import SIMD, _add, _dot, _rows
 
 
@@ -169,7 +168,7 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     beta, w, ahead = (state.get(name, np.zeros(size)) for name, size in (("beta", n), ("w", d), ("ahead", d)))
     beta, w, ahead = beta.copy(), w.copy(), ahead.copy()
     trace, n_iter = Trace(), 0
-    objective, gap = _record(trace, 0, w, X, y > 0, lam)
+    _, objective, gap = record_square(trace, 0, w, X, y > 0, lam)
 
     # at least one epoch from a cold start: w = 0 may be within tol (large lam, tiny features) but ranks nothing
     while (gap > tol or (n_iter == 0 and "w" not in state)) and n_iter < max_iter:
@@ -179,22 +178,10 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
         batches = draw_batches(n, batch, generator)
         _epoch(rows, centring.group, centring.means, centring.weight, batches, beta, u, w, ahead, lam, *steps)
         n_iter += 1
-        objective, gap = _record(trace, n_iter * len(batches), w, X, y > 0, lam)
+        _, objective, gap = record_square(trace, n_iter * len(batches), w, X, y > 0, lam)
     status = CONVERGED if gap <= tol else MAX_ITER
     state = {"generator": generator, "beta": beta, "w": w, "ahead": ahead, "rate": steps.theta}
     return SolverResult(w.copy(), None, objective, gap, n_iter, status, trace.as_history(), state)
-
-
-def _record(trace, updates, w, X, positive, lam):
-    """Add a point to the trace; return Q(w) and the certificate ||dQ||^2/(2 lam)."""
-    scores = X @ w
-    s_pos, s_neg = scores[positive], scores[~positive]
-    gradient = lam * w + X.T @ square_slopes(scores, positive, margin=1.0)
-    error = 1.0 - (s_pos.mean() - s_neg.mean())
-    objective = 0.5 * float(lam * (w @ w) + error * error + s_pos.var() + s_neg.var())
-    gap = float(gradient @ gradient) / (2.0 * lam)
-    trace.add(updates, objective, gap, s_pos, s_neg)
-    return objective, gap
 
 
 # Steps -----------------------------------------------------------------------------------------------------------
