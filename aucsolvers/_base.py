@@ -8,13 +8,12 @@ import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from aucsolvers._jit import kernel
+from aucsolvers._rows import FLOATS, row_scores
 from aucsolvers.metrics import auc_of_classes, best_gmean_threshold
 
 CONVERGED = "converged"
@@ -51,7 +50,10 @@ class Trace:
         self._points = []
 
     def add(self, updates, objective, dual_gap, positive_scores, negative_scores):
-        area = auc_of_classes(positive_scores, negative_scores)
+        self.add_with_auc(updates, objective, dual_gap, auc_of_classes(positive_scores, negative_scores))
+
+    def add_with_auc(self, updates, objective, dual_gap, area):
+        """Add a point whose AUC is known already, cheaper than from two arrays of scores."""
         self._points.append((updates, objective, dual_gap, area, time.perf_counter() - self._started))
 
     def as_history(self):
@@ -59,16 +61,12 @@ class Trace:
         return {name: np.array(column) for name, column in zip(self.NAMES, columns, strict=True)}
 
 
-class LinearScorer(ClassifierMixin, BaseEstimator):
-    """A two-class classifier with scores ``X @ coef_.ravel() + intercept_``; subclasses implement ``fit``.
+class BinaryScorer(ClassifierMixin, BaseEstimator):
+    """A classifier of two classes by the sign of a score; subclasses implement ``fit`` and ``decision_function``."""
 
-    A pairwise loss does not see a bias, so its solvers set ``intercept_`` to minus the threshold that
-    maximises G-mean on the training scores: ``predict`` then cuts where the training data say.
-    """
-
-    def _validate_fit(self, X, y):
-        """Return C-ordered float64 (or CSR) X and y as an array of ±1.0; set ``classes_``."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+    def _validate_fit(self, X, y, dtype=np.float64):
+        """Return X, C-ordered or CSR, of ``dtype`` (FLOATS: either) and y as an array of ±1.0; set ``classes_``."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, order="C")
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) > 2:
@@ -81,36 +79,21 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         return X, np.where(codes == 1, 1.0, -1.0)
 
-    def _publish(self, result, X, y):
-        """Set the fitted attributes from a driver's result and warn if it did not converge."""
-        self.coef_ = result.w.reshape(1, -1)
-        bias = result.bias
-        if bias is None:
-            bias = -best_gmean_threshold(y, row_scores(X, result.w))
-        self.intercept_ = np.array([bias])
+    def _publish_certificate(self, result):
+        """Set the attributes that tell how good the fit is, from a driver's result; warn if it did not converge."""
         self.objective_ = float(result.objective)
         self.dual_gap_ = float(result.dual_gap)
         self.n_iter_ = int(result.n_iter)
         self.status_ = result.status
         self.history_ = result.history
         if result.status != CONVERGED:
-            self._warn_not_converged()
-        return self
-
-    def _warn_not_converged(self):
-        advice = "Raise max_iter, raise tol, or raise lam" if hasattr(self, "lam") else "Raise max_iter or tol"
-        warnings.warn(
-            f"{type(self).__name__} stopped with status {self.status_!r} after {self.n_iter_} iterations: "
-            f"certificate {self.dual_gap_:.3g}, tol={self.tol:g}. {advice}.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-
-    def decision_function(self, X):
-        """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        return row_scores(X, self.coef_.ravel()) + self.intercept_[0]
+            advice = "Raise max_iter, raise tol, or raise lam" if hasattr(self, "lam") else "Raise max_iter or tol"
+            warnings.warn(
+                f"{type(self).__name__} stopped with status {self.status_!r} after {self.n_iter_} iterations: "
+                f"certificate {self.dual_gap_:.3g}, tol={self.tol:g}. {advice}.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     def predict(self, X):
         """Return the predicted labels, shape (n_samples,)."""
@@ -124,21 +107,25 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def row_scores(X, w):
-    """Return X @ w such that a row's score does not depend on which rows come with it, to the last bit.
+class LinearScorer(BinaryScorer):
+    """A classifier with scores ``X @ coef_.ravel() + intercept_``.
 
-    BLAS adds up a row differently by its place in the matrix; a model that is served row by row, or scores a
-    file in chunks, must answer as it did on the whole.
+    A pairwise loss does not see a bias, so its solvers set ``intercept_`` to minus the threshold that
+    maximises G-mean on the training scores: ``predict`` then cuts where the training data say.
     """
-    return X @ w if sparse.issparse(X) else _dense_row_scores(X, np.ascontiguousarray(w))
 
+    def _publish(self, result, X, y):
+        """Set the fitted attributes from a driver's result and warn if it did not converge."""
+        self.coef_ = result.w.reshape(1, -1)
+        bias = result.bias
+        if bias is None:
+            bias = -best_gmean_threshold(y, row_scores(X, result.w))
+        self.intercept_ = np.array([bias])
+        self._publish_certificate(result)
+        return self
 
-@kernel(fastmath={"reassoc", "contract"})
-def _dense_row_scores(X, w):
-    scores = np.empty(X.shape[0])
-    for i in range(X.shape[0]):
-        total = 0.0
-        for j in range(X.shape[1]):
-            total += X[i, j] * w[j]
-        scores[i] = total
-    return scores
+    def decision_function(self, X):
+        """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
+        return row_scores(X, self.coef_.ravel()) + self.intercept_[0]

@@ -27,7 +27,7 @@ def _block(rows):
 def check_squares(X):
     """Refuse features whose squared norms overflow: no step length or certificate could be computed from them."""
     values = X.data if sparse.issparse(X) else X
-    largest = float(np.abs(values).max(initial=0.0))
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     limit = np.sqrt(np.finfo(np.float64).max / (8.0 * X.shape[1] * X.shape[0]))
     if largest > limit:
         raise ValueError(

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from aucsolvers import _jit
-from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, Trace
+from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace
+from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
-from aucsolvers.svm import LOSSES, SIMD, LinearSVM
+from aucsolvers._rows import REDUCE
 
 KERNELS = ("rbf", "linear", "poly")
 BLOCK_COLUMNS = 8  # computed by one matrix product: more would be faster each, but fewer of them used
@@ -37,7 +37,7 @@ SMALLEST_CURVATURE = 1e-12  # between equal rows, which only rounding tells apar
 # Estimator -------------------------------------------------------------------------------------------------------
 
 
-class KernelSVM(ClassifierMixin, BaseEstimator):
+class KernelSVM(BinaryScorer):
     """Kernel SVM with hinge or squared hinge loss, by greedy dual coordinate descent with a duality gap.
 
     Minimises, with LIBSVM's scaling (a sum over rows, not a mean) and a regularised intercept, as LinearSVM does,
@@ -164,12 +164,6 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
         self.cache_bytes = cache_bytes
         self.warm_start = warm_start
 
-    # What a two-class classifier does, whatever its scores are made of.
-    _validate_fit = LinearScorer._validate_fit
-    _warn_not_converged = LinearScorer._warn_not_converged
-    _costs = LinearSVM._costs
-    predict = LinearScorer.predict
-
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_positive("C", self.C)
@@ -188,7 +182,7 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
         self.check_parameters()
         X, y = self._validate_fit(X, y)
-        cost = self._costs(y, sample_weight)
+        cost = row_costs(self.C, self.class_weight, self.classes_, y, sample_weight)
         weighted = np.flatnonzero(cost > 0)
         if len(weighted) < len(y):
             X, y, cost = X[weighted], y[weighted], cost[weighted]
@@ -217,13 +211,7 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
         self.support_vectors_ = X[support]
         self.dual_coef_ = signed.reshape(1, -1)
         self.intercept_ = np.array([self._kernel.constant * signed.sum()])
-        self.objective_ = result.objective
-        self.dual_gap_ = result.dual_gap
-        self.n_iter_ = result.n_iter
-        self.status_ = result.status
-        self.history_ = result.history
-        if result.status != CONVERGED:
-            self._warn_not_converged()
+        self._publish_certificate(result)
         return self
 
     @property
@@ -239,12 +227,6 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         return self._kernel.expand(X, self._kernel.points(self.support_vectors_), self.dual_coef_.ravel())
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
-        return tags
 
 
 # Driver ----------------------------------------------------------------------------------------------------------
@@ -310,19 +292,10 @@ class Dual(NamedTuple):
         return self.y - self.pull - self.diagonal * self.beta
 
     def certificate(self, scores):
-        """Return P and P - D, a sum over rows without a negative term: accurate however small the gap is.
-
-        With t_i = 1 - y_i f(x_i) = t+ - t-, and ||f||^2 = beta'scores, row i adds (see ``aucsolvers.svm``)
-
-            hinge: alpha t- + (C - alpha) t+          squared hinge: alpha t- + C (t+ - D alpha)^2.
-        """
-        slack = 1.0 - self.y * scores
-        over, under, alpha = np.maximum(slack, 0.0), np.maximum(-slack, 0.0), np.abs(self.beta)
-        if self.diagonal.any():
-            charged, misfit = self.cost * over**2, self.cost * (over - self.diagonal * alpha) ** 2
-        else:
-            charged, misfit = self.cost * over, (self.cost - alpha) * over
-        return float(0.5 * self.beta @ scores + charged.sum()), float((alpha * under + misfit).sum())
+        """Return P and P - D; ||f||^2 = beta'scores."""
+        squared = bool(self.diagonal.any())
+        loss, gap = loss_and_gap(self.y * scores, np.abs(self.beta), self.cost, squared)
+        return float(0.5 * self.beta @ scores) + loss, gap
 
 
 def _pose(X, points, y, cost, kernel, squared, beta):
@@ -330,8 +303,7 @@ def _pose(X, points, y, cost, kernel, squared, beta):
     curvature = kernel.diagonal(points)
     if not np.isfinite(curvature).all():
         raise ValueError("Expected finite kernel values k(x, x), got an overflow: scale the features first.")
-    upper = np.full(len(y), np.inf) if squared else cost
-    diagonal = 0.5 / cost if squared else np.zeros(len(y))
+    upper, diagonal = dual_bounds(cost, squared)
     low, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
     beta = np.zeros(len(y)) if beta is None or len(beta) != len(y) else np.clip(beta, low, high)
     used = np.flatnonzero(beta)
@@ -517,7 +489,7 @@ class ColumnCache:
 # Compiled kernels ------------------------------------------------------------------------------------------------
 
 
-@_jit.kernel(fastmath=SIMD, error_model="numpy")
+@_jit.kernel(fastmath=REDUCE, error_model="numpy")
 def _ascend(values, slots, last_use, low, high, diagonal, curvature, beta, pull, stop, limit):
     """Step along the steepest direction; update beta, pull and last_use in place. Return (steps, missing column or -1).
 
@@ -553,7 +525,7 @@ def _ascend(values, slots, last_use, low, high, diagonal, curvature, beta, pull,
     return limit, -1
 
 
-@_jit.kernel(fastmath=SIMD)
+@_jit.kernel(fastmath=REDUCE)
 def _steepest(low, high, beta, pull):
     """Return the coordinate of largest gradient that may grow, that of smallest that may shrink, and their slopes."""
     i, j, up, down = 0, 0, -np.inf, -np.inf
@@ -565,7 +537,7 @@ def _steepest(low, high, beta, pull):
     return i, j, up, down
 
 
-@_jit.kernel(fastmath=SIMD, error_model="numpy")
+@_jit.kernel(fastmath=REDUCE, error_model="numpy")
 def _partner(column, curvature, low, beta, pull, i):
     """Return the j that may shrink for which moving i by t and j by -t gains most (Fan et al., WSS 2)."""
     best, most = i, -1.0
@@ -579,7 +551,7 @@ def _partner(column, curvature, low, beta, pull, i):
     return best
 
 
-@_jit.kernel(fastmath=SIMD)
+@_jit.kernel(fastmath=REDUCE)
 def _move(column, low, high, diagonal, beta, pull, s, step):
     """Add step to beta_s, but stay within its bounds, and update the gradient."""
     moved = min(max(beta[s] + step, low[s]), high[s])

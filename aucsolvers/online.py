@@ -20,12 +20,13 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace, row_scores
+from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
+from aucsolvers._rows import REDUCE, row_scores
 from aucsolvers.metrics import margin_violations, mean_pair_hinge, square_slopes
-from aucsolvers.pairwise_hinge import REDUCE, _add, _dot, _squared_distance
+from aucsolvers.pairwise_hinge import _add, _dot, _squared_distance
 
 BLOCK_ROWS = 4096  # rows copied at a time in the order of their visits
 DENSE_VALUES = 2**17  # of CSR rows made dense at a time: 1 MiB

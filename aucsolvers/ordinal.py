@@ -14,7 +14,6 @@ From top to bottom: estimator, drivers, certified points, Newton's system, cutti
 """
 
 import logging
-import time
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,6 +24,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
+from aucsolvers._rows import REDUCE
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +48,6 @@ LARGEST_SUMS = 2**24  # numbers, 128 MiB: sums of sparse rows for the Hessian's 
 BLOCK = 2048  # rows scaled at a time, so that they are still in the cache when they are multiplied
 MASTER_STEPS = 5_000  # moves of weight between two planes per plane added: a bound is valid wherever they end
 CG_STEPS, CG_ACCURACY = 250, 0.1  # residual norm, relative: Newton's own error is of that order until the last steps
-
-# Sums may be re-ordered (SIMD lanes), multiply-adds fused and signed zeros ignored; nan and inf keep their meaning.
-REDUCE = {"reassoc", "contract", "nsz"}
 
 
 # Estimator -------------------------------------------------------------------------------------------------------
@@ -239,19 +236,12 @@ def _descend(run, problem, point):
     return point
 
 
-class _Trace(Trace):
-    """The trace, given the AUC: where it costs less than from two arrays of scores."""
-
-    def add_with_auc(self, updates, objective, dual_gap, area):
-        self._points.append((updates, objective, dual_gap, area, time.perf_counter() - self._started))
-
-
 class _Run:
     """The best point and the best lower bound so far, their trace, and when to stop."""
 
     def __init__(self, tol, max_iter):
         self.tol, self.max_iter = tol, max_iter
-        self.trace, self.n_iter, self.idle = _Trace(), 0, 0
+        self.trace, self.n_iter, self.idle = Trace(), 0, 0
         self.best, self.lower_bound = None, 0.0  # a = 0 is feasible
         self.width = WIDEST  # of the band that gave the bound
 

@@ -26,6 +26,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
+from aucsolvers._rows import REDUCE
 from aucsolvers.metrics import margin_violations, mean_pair_hinge
 
 logger = logging.getLogger(__name__)
@@ -35,8 +36,6 @@ CHUNK = 32768  # visits drawn at a time: 256 KiB of indices, so that they stay i
 FIRST_EPOCH_POINTS = 10
 AHEAD = 8  # visits between asking for a dual variable and using it: some 150 ns, one trip to memory
 
-# Sums may be re-ordered (SIMD lanes), multiply-adds fused and signed zeros ignored; nan and inf keep their meaning.
-REDUCE = {"reassoc", "contract", "nsz"}
 # Kernels use numpy's error model: x/0 is inf, with no test for it at each division (6 of 30 ns an update).
 
 

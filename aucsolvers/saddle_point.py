@@ -17,13 +17,12 @@ import numbers
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares, record_square
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
-from aucsolvers.svm import SIMD, _add, _dot, _rows
+from aucsolvers._rows import REDUCE, add, as_rows, dot, squared_norms
 
 
 class SPDAM(LinearScorer):
@@ -162,7 +161,7 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     """
     # 1. the class moments that stand for the centred rows, the steps' lengths, and where to start
     n, d = X.shape
-    centring, rows = centring_of(X, y), _rows(X)
+    centring, rows = centring_of(X, y), as_rows(X)
     steps = step_sizes(centring.kappa2, lam, n, batch)
     generator = state["generator"]
     beta, w, ahead = (state.get(name, np.zeros(size)) for name, size in (("beta", n), ("w", d), ("ahead", d)))
@@ -201,12 +200,8 @@ def centring_of(X, y):
     group = (y > 0).astype(np.uint8)
     means = np.vstack([np.asarray(X[group == c].mean(axis=0)).ravel() for c in (0, 1)])
     weight = np.sqrt(len(y) / np.bincount(group))  # 1/sqrt(share of the class)
-    if sparse.issparse(X):
-        square_norms = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    else:
-        square_norms = np.einsum("ij,ij->i", X, X)
     # ||x - m||^2 = ||x||^2 - 2 x'm + ||m||^2; what rounding takes below 0 is 0
-    offsets = square_norms - 2.0 * (X @ means.T)[np.arange(len(y)), group] + (means**2).sum(axis=1)[group]
+    offsets = squared_norms(X) - 2.0 * (X @ means.T)[np.arange(len(y)), group] + (means**2).sum(axis=1)[group]
     return Centring(group, means, weight, float(np.maximum(weight[group] ** 2 * offsets, 0.0).max()))
 
 
@@ -266,7 +261,7 @@ def _choose(order, draws):
             draws[step, s] = order[s]
 
 
-@kernel(fastmath=SIMD, error_model="numpy")
+@kernel(fastmath=REDUCE, error_model="numpy")
 def _epoch(rows, group, means, weight, batches, beta, u, w, ahead, lam, sigma, tau, theta):
     """Make a step for each row of batches; update beta, u, w and ahead in place (table 1 of the source)."""
     n, d = beta.shape[0], w.shape[0]
@@ -281,15 +276,15 @@ def _epoch(rows, group, means, weight, batches, beta, u, w, ahead, lam, sigma, t
             i = batches[step, s]
             c = group[i]
             old = beta[i]
-            beta[i] = (sigma * weight[c] * (_dot(rows, i, ahead) - centre[c]) + old) / (1.0 + sigma)
+            beta[i] = (sigma * weight[c] * (dot(rows, i, ahead) - centre[c]) + old) / (1.0 + sigma)
             change = weight[c] * (beta[i] - old) / n
             moved[c] += change
-            _add(rows, i, change, delta)
+            add(rows, i, change, delta)
         # 2. primal
         _proximal_step(means, moved, n / batches.shape[1], delta, pull, centre, u, w, ahead, lam, tau, theta)
 
 
-@kernel(fastmath=SIMD, error_model="numpy")
+@kernel(fastmath=REDUCE, error_model="numpy")
 def _proximal_step(means, moved, boost, delta, pull, centre, u, w, ahead, lam, tau, theta):
     """Set w to argmin g(w) + u~'w + ||w - old||^2/(2 tau), where u~ = u + boost delta; then u += delta, delta = 0.
 

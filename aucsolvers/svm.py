@@ -13,19 +13,14 @@ its dual are (Hsieh et al. 2008, eq. 1-4; their C may differ from row to row wit
 from dataclasses import dataclass
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 from scipy import sparse
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import check_consistent_length
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
+from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, dot, row_scores, squared_norms, weighted_row_sum
 
-# Sums may be reordered (SIMD) and fused; infinities keep their meaning: U and the shrinking window may be infinite.
-SIMD = {"reassoc", "contract", "nsz"}
-LOSSES = ("hinge", "squared_hinge")
 FIRST_RANGE = 0.1  # of projected gradients, whose natural scale is 1: loose, the gap decides how much it is tightened
 # A visit costs about 1.2 ns per dense column and 3 ns per stored entry of a sparse row (measured).
 SPARSE_PAYS_BELOW = 0.3
@@ -137,8 +132,8 @@ class LinearSVM(LinearScorer):
     def fit(self, X, y, sample_weight=None):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y)
-        cost = self._costs(y, sample_weight)
+        X, y = self._validate_fit(X, y, dtype=FLOATS)
+        cost = row_costs(self.C, self.class_weight, self.classes_, y, sample_weight)
         weighted = cost > 0
         if not weighted.all():
             X, y, cost = X[weighted], y[weighted], cost[weighted]
@@ -165,22 +160,6 @@ class LinearSVM(LinearScorer):
         check_tolerance(self.tol)
         check_count("max_iter", self.max_iter)
 
-    def _costs(self, y, sample_weight):
-        """Return C_i = C * class weight * sample weight of every row; zero for a row that is to be left out."""
-        weight = np.ones(len(y)) if sample_weight is None else np.array(sample_weight, dtype=np.float64)
-        if weight.ndim != 1:
-            raise ValueError(f"Expected sample_weight of shape (n_samples,), got {weight.shape}: pass one per row.")
-        check_consistent_length(y, weight)
-        codes = (y > 0).astype(int)
-        weight *= compute_class_weight(
-            self.class_weight, classes=self.classes_, y=self.classes_[codes], sample_weight=weight
-        )[codes]
-        if not (np.isfinite(weight).all() and (weight >= 0).all()):
-            raise ValueError("Expected finite weights >= 0, got a negative, infinite or NaN one: check class_weight.")
-        if not all(weight[codes == code].any() for code in (0, 1)):
-            raise ValueError("Expected non-zero weights in both classes, got none in one class: check sample_weight.")
-        return self.C * weight
-
 
 # Driver ----------------------------------------------------------------------------------------------------------
 
@@ -199,7 +178,7 @@ def solve_linear_svm(X, y, cost, *, squared, fit_intercept, tol, max_iter, rng, 
     certifier = _Certifier(problem, tol)
     certifier.certify(0, alpha, w)
 
-    fixed = _rows(problem.X), y, problem.bias, problem.upper, problem.diagonal, problem.inverse
+    fixed = as_rows(problem.X), y, problem.bias, problem.upper, problem.diagonal, problem.inverse
     order = np.arange(n, dtype=np.uint32)
     n_active, high, low = n, np.inf, -np.inf
     pg_range, passes, updates, checkpoint = FIRST_RANGE, 0, 0, n
@@ -241,28 +220,15 @@ class _Problem:
     def primal(self, alpha):
         """Return w~(alpha), the weight of the constant feature last."""
         signed = self.y * alpha
-        return np.append(self.X.T @ signed, self.bias * signed.sum())
+        return np.append(weighted_row_sum(self.X, signed), self.bias * signed.sum())
 
     def scores(self, w):
-        return self.X @ w[:-1] + self.bias * w[-1]
+        return row_scores(self.X, w[:-1]) + self.bias * w[-1]
 
     def certificate(self, alpha, w, scores):
-        """Return P(w) and P(w) - D(alpha) for w = w~(alpha).
-
-        As ||w||^2 = sum_i alpha_i y_i s_i, the gap is a sum over rows: C_i loss(t_i) - alpha_i t_i + D_ii alpha_i^2 / 2
-        with t_i = 1 - y_i s_i. Split t = t+ - t-, and for either loss each term is a sum of non-negative ones,
-
-            hinge: alpha t- + (C - alpha) t+          squared hinge: alpha t- + C (t+ - D alpha)^2,
-
-        so that no large numbers are subtracted and the gap is accurate however small it is.
-        """
-        slack = 1.0 - self.y * scores
-        over, under = np.maximum(slack, 0.0), np.maximum(-slack, 0.0)
-        if self.squared:
-            charged, misfit = self.cost * over**2, self.cost * (over - self.diagonal * alpha) ** 2
-        else:
-            charged, misfit = self.cost * over, (self.cost - alpha) * over
-        return 0.5 * w @ w + charged.sum(), (alpha * under + misfit).sum()
+        """Return P(w) and P(w) - D(alpha) for w = w~(alpha)."""
+        loss, gap = loss_and_gap(self.y * scores, alpha, self.cost, self.squared)
+        return 0.5 * w @ w + loss, gap
 
 
 def _pose(X, y, cost, squared, fit_intercept):
@@ -271,31 +237,17 @@ def _pose(X, y, cost, squared, fit_intercept):
         if not X.has_canonical_format:  # an entry stored in two parts would spoil ||x_i||^2
             X = X.copy()
             X.sum_duplicates()
-        square_norms = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    else:
-        square_norms = np.einsum("ij,ij->i", X, X)
-        if np.count_nonzero(X) < SPARSE_PAYS_BELOW * X.size:
-            X = sparse.csr_array(X)
+    elif np.count_nonzero(X) < SPARSE_PAYS_BELOW * X.size:
+        X = sparse.csr_array(X)
+    square_norms = squared_norms(X)
     if not np.isfinite(square_norms).all():
         raise ValueError("Expected rows of finite squared length, got an overflow: scale the features first.")
     bias = 1.0 if fit_intercept else 0.0
-    diagonal = 0.5 / cost if squared else np.zeros(len(y))
-    upper = np.full(len(y), np.inf) if squared else cost
+    upper, diagonal = dual_bounds(cost, squared)
     with np.errstate(divide="ignore"):
         # An all-zero row has gradient -1 always: with an infinite step it goes to its bound U_i, its optimum, at once.
         inverse = 1.0 / (square_norms + bias + diagonal)
     return _Problem(X, y, cost, squared, bias, upper, diagonal, inverse)
-
-
-def _rows(X):
-    """Return X as the kernels take it: the array, or (data, indices, indptr) with unsigned indices.
-
-    A signed index costs numba a test for negative (wrap-around) values at each use: half the time of a sparse visit.
-    """
-    if not sparse.issparse(X):
-        return X
-    unsigned = np.uint32 if X.nnz < 2**32 else np.uint64
-    return X.data, X.indices.astype(unsigned), X.indptr.astype(unsigned)
 
 
 class _Certifier:
@@ -326,10 +278,10 @@ class _Certifier:
 
 
 # Kernels ---------------------------------------------------------------------------------------------------------
-# One algorithm for dense and CSR rows: only two row operations differ, and numba picks them by type when it compiles.
+# One algorithm for dense and CSR rows, float64 and float32: numba picks the row operations by type when it compiles.
 
 
-@kernel(fastmath=SIMD)
+@kernel(fastmath=REDUCE)
 def _passes(rows, y, bias, upper, diagonal, inverse, alpha, w, order, n_active, high, low, draws, pg_range, max_passes):
     """Make passes over ``order[:n_active]`` until one closes (range <= pg_range), or draws or max_passes are used up.
 
@@ -351,7 +303,7 @@ def _passes(rows, y, bias, upper, diagonal, inverse, alpha, w, order, n_active, 
     return done, used, n_active, high, low, spread
 
 
-@kernel(fastmath=SIMD)
+@kernel(fastmath=REDUCE)
 def _pass(rows, y, bias, upper, diagonal, inverse, alpha, w, order, n_active, high, low):
     """Visit each active row once, in order; return the rows left active and the largest and smallest gradient met."""
     top, bottom = -np.inf, np.inf
@@ -360,7 +312,7 @@ def _pass(rows, y, bias, upper, diagonal, inverse, alpha, w, order, n_active, hi
         i = order[position]
         # 1. Gradient of the dual, eq. 7 and its diagonal: y_i w~'x~_i - 1 + D_ii alpha_i.
         old = alpha[i]
-        gradient = y[i] * (_dot(rows, i, w) + bias * w[-1]) - 1.0 + diagonal[i] * old
+        gradient = y[i] * (dot(rows, i, w) + bias * w[-1]) - 1.0 + diagonal[i] * old
         # 2. Projected gradient, eq. 8; at a bound and pressed against it harder than the last pass saw: shrink.
         projected = gradient
         shrink = False
@@ -380,7 +332,7 @@ def _pass(rows, y, bias, upper, diagonal, inverse, alpha, w, order, n_active, hi
         if projected != 0.0:
             alpha[i] = min(max(old - gradient * inverse[i], 0.0), upper[i])
             step = (alpha[i] - old) * y[i]
-            _add(rows, i, step, w)
+            add(rows, i, step, w)
             w[-1] += step * bias
         position += 1
     return n_active, top, bottom
@@ -395,45 +347,3 @@ def _shuffle(order, n_active, draws):
     for s in range(n_active):
         t = s + np.int64((np.uint64(draws[s]) * np.uint64(n_active - s)) >> np.uint64(32))
         order[s], order[t] = order[t], order[s]
-
-
-def _dot(rows, i, w):
-    """Return x_i'w; only numba calls it, with the implementation below for the type of ``rows``."""
-    raise NotImplementedError("compiled code only")
-
-
-def _add(rows, i, step, w):
-    """w += step * x_i; only numba calls it, with the implementation below for the type of ``rows``."""
-    raise NotImplementedError("compiled code only")
-
-
-@overload(_dot, jit_options={"nogil": True, "fastmath": SIMD})
-def _compile_dot(rows, i, w):
-    def dense(rows, i, w):
-        total = 0.0
-        for k in range(rows.shape[1]):
-            total += rows[i, k] * w[k]
-        return total
-
-    def csr(rows, i, w):
-        data, indices, indptr = rows
-        total = 0.0
-        for k in range(indptr[i], indptr[i + np.uint32(1)]):
-            total += data[k] * w[indices[k]]
-        return total
-
-    return dense if isinstance(rows, types.Array) else csr
-
-
-@overload(_add, jit_options={"nogil": True, "fastmath": SIMD})
-def _compile_add(rows, i, step, w):
-    def dense(rows, i, step, w):
-        for k in range(rows.shape[1]):
-            w[k] += step * rows[i, k]
-
-    def csr(rows, i, step, w):
-        data, indices, indptr = rows
-        for k in range(indptr[i], indptr[i + np.uint32(1)]):
-            w[indices[k]] += step * data[k]
-
-    return dense if isinstance(rows, types.Array) else csr

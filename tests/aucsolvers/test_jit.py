@@ -4,13 +4,13 @@ import os
 import subprocess
 import sys
 
-from aucsolvers._base import _dense_row_scores
+from aucsolvers._rows import _score_rows
 
-SCORE = "import numpy as np; from aucsolvers._base import row_scores; print(row_scores(np.eye(2), np.array([3.0, 4])))"
+SCORE = "import numpy as np; from aucsolvers._rows import row_scores; print(row_scores(np.eye(2), np.array([3.0, 4])))"
 
 
 def test_kernels_are_cached():
-    assert _dense_row_scores.stats.cache_path is not None
+    assert _score_rows.stats.cache_path is not None
 
 
 def test_an_installation_that_nobody_can_write_to_still_works(tmp_path):

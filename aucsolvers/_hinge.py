@@ -1,0 +1,53 @@
+"""The hinge loss of single rows, as the SVMs share it: costs, dual bounds, certificate.
+
+With costs C_i > 0 and margins y_i f(x_i), sum_i C_i loss(1 - y_i f(x_i)) has a dual in 0 <= alpha_i <= U_i with a
+diagonal term sum_i D_ii alpha_i^2 / 2 (Hsieh et al. 2008, eq. 2-4, whose C is one number):
+
+    hinge          loss(t) = max(0, t)        D_ii = 0             U_i = C_i
+    squared hinge  loss(t) = max(0, t)^2      D_ii = 1 / (2 C_i)   U_i = infinity
+"""
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_consistent_length
+
+LOSSES = ("hinge", "squared_hinge")
+
+
+def row_costs(C, class_weight, classes, y, sample_weight):
+    """Return C_i = C * class weight * sample weight of every row, y being +-1; zero for a row to be left out."""
+    weight = np.ones(len(y)) if sample_weight is None else np.array(sample_weight, dtype=np.float64)
+    if weight.ndim != 1:
+        raise ValueError(f"Expected sample_weight of shape (n_samples,), got {weight.shape}: pass one per row.")
+    check_consistent_length(y, weight)
+    codes = (y > 0).astype(int)
+    weight *= compute_class_weight(class_weight, classes=classes, y=classes[codes], sample_weight=weight)[codes]
+    if not (np.isfinite(weight).all() and (weight >= 0).all()):
+        raise ValueError("Expected finite weights >= 0, got a negative, infinite or NaN one: check class_weight.")
+    if not all(weight[codes == code].any() for code in (0, 1)):
+        raise ValueError("Expected non-zero weights in both classes, got none in one class: check sample_weight.")
+    return C * weight
+
+
+def dual_bounds(cost, squared):
+    """Return U_i and D_ii."""
+    return (np.full(len(cost), np.inf), 0.5 / cost) if squared else (cost, np.zeros(len(cost)))
+
+
+def loss_and_gap(margins, alpha, cost, squared):
+    """Return sum_i C_i loss(1 - m_i) and the duality gap at margins m_i = y_i f(x_i) that belong to alpha.
+
+    As ||f||^2 = sum_i alpha_i m_i, the gap is a sum over rows: C_i loss(t_i) - alpha_i t_i + D_ii alpha_i^2 / 2
+    with t_i = 1 - m_i. Split t = t+ - t-, and for either loss each term is a sum of non-negative ones,
+
+        hinge: alpha t- + (C - alpha) t+          squared hinge: alpha t- + C (t+ - D alpha)^2,
+
+    so that no large numbers are subtracted and the gap is accurate however small it is.
+    """
+    slack = 1.0 - margins
+    over, under = np.maximum(slack, 0.0), np.maximum(-slack, 0.0)
+    if squared:
+        charged, misfit = cost * over**2, cost * (over - 0.5 * alpha / cost) ** 2
+    else:
+        charged, misfit = cost * over, (cost - alpha) * over
+    return float(charged.sum()), float((alpha * under + misfit).sum())
