@@ -11,6 +11,9 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_consistent_length
 
+from aucsolvers._jit import kernel
+from aucsolvers._rows import REDUCE
+
 LOSSES = ("hinge", "squared_hinge")
 
 
@@ -21,7 +24,8 @@ def row_costs(C, class_weight, classes, y, sample_weight):
         raise ValueError(f"Expected sample_weight of shape (n_samples,), got {weight.shape}: pass one per row.")
     check_consistent_length(y, weight)
     codes = (y > 0).astype(int)
-    weight *= compute_class_weight(class_weight, classes=classes, y=classes[codes], sample_weight=weight)[codes]
+    if class_weight is not None:
+        weight *= compute_class_weight(class_weight, classes=classes, y=classes[codes], sample_weight=weight)[codes]
     if not (np.isfinite(weight).all() and (weight >= 0).all()):
         raise ValueError("Expected finite weights >= 0, got a negative, infinite or NaN one: check class_weight.")
     if not all(weight[codes == code].any() for code in (0, 1)):
@@ -34,6 +38,7 @@ def dual_bounds(cost, squared):
     return (np.full(len(cost), np.inf), 0.5 / cost) if squared else (cost, np.zeros(len(cost)))
 
 
+@kernel(fastmath=REDUCE, error_model="numpy")
 def loss_and_gap(margins, alpha, cost, squared):
     """Return sum_i C_i loss(1 - m_i) and the duality gap at margins m_i = y_i f(x_i) that belong to alpha.
 
@@ -44,10 +49,15 @@ def loss_and_gap(margins, alpha, cost, squared):
 
     so that no large numbers are subtracted and the gap is accurate however small it is.
     """
-    slack = 1.0 - margins
-    over, under = np.maximum(slack, 0.0), np.maximum(-slack, 0.0)
-    if squared:
-        charged, misfit = cost * over**2, cost * (over - 0.5 * alpha / cost) ** 2
-    else:
-        charged, misfit = cost * over, (cost - alpha) * over
-    return float(charged.sum()), float((alpha * under + misfit).sum())
+    charged = gap = 0.0
+    for i in range(margins.size):
+        slack = 1.0 - margins[i]
+        over, under = max(slack, 0.0), max(-slack, 0.0)
+        if squared:
+            charged += cost[i] * over * over
+            misfit = over - 0.5 * alpha[i] / cost[i]
+            gap += alpha[i] * under + cost[i] * misfit * misfit
+        else:
+            charged += cost[i] * over
+            gap += alpha[i] * under + (cost[i] - alpha[i]) * over
+    return charged, gap

@@ -3,6 +3,8 @@
 import numpy as np
 from scipy import sparse
 
+from aucsolvers._jit import kernel
+from aucsolvers._rows import REDUCE, products, weighted_row_sum
 from aucsolvers.metrics import square_slopes
 
 
@@ -26,9 +28,13 @@ def _block(rows):
 
 def check_squares(X):
     """Refuse features whose squared norms overflow: no step length or certificate could be computed from them."""
-    values = X.data if sparse.issparse(X) else X
-    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    values = X.data if sparse.issparse(X) else X.reshape(-1)
     limit = np.sqrt(np.finfo(np.float64).max / (8.0 * X.shape[1] * X.shape[0]))
+    # no float32 comes near the limit, and no value exceeds the norm of all: one product instead of two searches
+    with np.errstate(over="ignore"):
+        if values.dtype == np.float32 or np.dot(values, values) <= limit**2:
+            return
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > limit:
         raise ValueError(
             f"Expected features of magnitude at most {limit:.1e}, got {largest:.1e}: squared norms overflow. "
@@ -36,13 +42,58 @@ def check_squares(X):
         )
 
 
-def record_square(trace, updates, w, X, positive, lam):
-    """Add a point to the trace; return the gradient of Q, Q and the certificate ||dQ||^2/(2 lam)."""
-    scores = X @ w
+# Pairwise square -------------------------------------------------------------------------------------------------
+
+
+def record_square(trace, updates, w, X, positive, lam, centre=None):
+    """Add a point to the trace; return the gradient of Q, Q and the certificate ||dQ||^2/(2 lam).
+
+    Q does not see a shift of all rows, rounding does: a dense X may come with a ``centre`` to be taken from each row.
+    """
+    scores = scores_about(centre, X, w)
     s_pos, s_neg = scores[positive], scores[~positive]
-    gradient = lam * w + X.T @ square_slopes(scores, positive, margin=1.0)
-    error = 1.0 - (s_pos.mean() - s_neg.mean())
-    objective = 0.5 * float(lam * (w @ w) + error * error + s_pos.var() + s_neg.var())
+    gradient = lam * w + row_sum_about(centre, X, square_slopes(scores, positive, margin=1.0))
+    objective = 0.5 * lam * float(w @ w) + mean_pair_square(s_pos, s_neg)
     gap = float(gradient @ gradient) / (2.0 * lam)
     trace.add(updates, objective, gap, s_pos, s_neg)
     return gradient, objective, gap
+
+
+def mean_pair_square(s_pos, s_neg):
+    """Return 1/2k sum_ij (1 - s_i + s_j)^2: half the squared mean error and the variances of the two classes."""
+    error = 1.0 - (s_pos.mean() - s_neg.mean())
+    return 0.5 * float(error * error + s_pos.var() + s_neg.var())
+
+
+def scores_about(centre, X, w):
+    """Return (x_i - centre)'w of every row, without a centred copy of X; a centre of None is 0."""
+    if centre is None:
+        return products(X, w)
+    scores = np.empty(X.shape[0])
+    _score_rows_about(centre, X, w, scores)
+    return scores
+
+
+def row_sum_about(centre, X, weights):
+    """Return sum_i weights_i (x_i - centre), without a centred copy of X; a centre of None is 0."""
+    if centre is None:
+        return weighted_row_sum(X, weights)
+    total = np.zeros(X.shape[1])
+    _add_rows_about(centre, X, weights, total)
+    return total
+
+
+@kernel(fastmath=REDUCE)
+def _score_rows_about(centre, rows, w, scores):
+    for i in range(rows.shape[0]):
+        total = 0.0
+        for f in range(rows.shape[1]):
+            total += (rows[i, f] - centre[f]) * w[f]
+        scores[i] = total
+
+
+@kernel(fastmath={"contract"})
+def _add_rows_about(centre, rows, weights, total):
+    for i in range(rows.shape[0]):
+        for f in range(rows.shape[1]):
+            total[f] += weights[i] * (rows[i, f] - centre[f])

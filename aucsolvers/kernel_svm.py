@@ -1,23 +1,28 @@
 """Kernel support vector machines by greedy dual coordinate descent (KernelSVM).
 
 With a positive semidefinite kernel k, K_ij = k(x_i, x_j) + 1 where an intercept is asked for (and k(x_i, x_j) where
-not), costs C_i > 0 and signed dual variables beta_i = y_i alpha_i, the primal and its dual are
+not), costs C_i > 0, offsets g_i and signed dual variables beta_i = y_i alpha_i, the primal and its dual are
 
-    P(f)    = 1/2 ||f||^2 + sum_i C_i loss(1 - y_i f(x_i)),        loss(t) = max(0, t)  or  max(0, t)^2
-    D(beta) = sum_i y_i beta_i - 1/2 beta'K beta - 1/2 sum_i D_ii beta_i^2,        0 <= y_i beta_i <= U_i
+    P(f)    = 1/2 ||f||^2 + sum_i C_i loss(1 - y_i (g_i + f(x_i))),    loss(t) = max(0, t)  or  max(0, t)^2
+    D(beta) = sum_i (y_i - g_i) beta_i - 1/2 beta'K beta - 1/2 sum_i D_ii beta_i^2,    0 <= y_i beta_i <= U_i
     f(x_i)  = sum_j K_ij beta_j
 
     hinge: D_ii = 0, U_i = C_i          squared hinge: D_ii = 1 / (2 C_i), U_i = infinity
 
-as in ``aucsolvers.svm``, whose rows (x_i, 1) have this K with the linear kernel. With the bias in the kernel there
-is no equality constraint, so one coordinate can move alone. The gradient v_i = dD/dbeta_i = y_i - f(x_i) - D_ii beta_i
-is kept up to date. From top to bottom: estimator, driver, the kernel and its columns, compiled kernels.
+as in ``aucsolvers.svm``, whose rows (x_i, 1) have this K with the linear kernel. KernelSVM has no offsets; with them
+the driver minimises 1/2 ||h||^2 - <g, h> + sum_i C_i loss(1 - y_i h(x_i)) + 1/2 ||g||^2 over h = g + f. With the bias
+in the kernel there is no equality constraint, so one coordinate can move alone. The gradient
+v_i = dD/dbeta_i = y_i - g_i - f(x_i) - D_ii beta_i is kept up to date. From top to bottom: estimator, driver, the
+kernel and its columns, compiled kernels.
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -25,13 +30,21 @@ from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
-from aucsolvers._rows import REDUCE
+from aucsolvers._rows import FLOATS, squared_norms
 
 KERNELS = ("rbf", "linear", "poly")
-BLOCK_COLUMNS = 8  # computed by one matrix product: more would be faster each, but fewer of them used
 BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
-FIRST_VIOLATION = 0.1  # of optimality, whose natural scale is 1: loose, the gap decides how much it is tightened
+# Columns are computed a block at a time: more would be faster each, but fewer of them used. Where they are short the
+# call itself costs as much as this many entries; rows beyond this size come from outside the processor's own cache.
+SMALLEST_BLOCK, LARGEST_BLOCK, BLOCK_ENTRIES, BLOCK_ROW_BYTES = 3, 16, 8 * 1024, 1024**2
 SMALLEST_CURVATURE = 1e-12  # between equal rows, which only rounding tells apart
+SCAN = 128  # rows whose maximum is taken before its place is looked for
+FIRST_PAUSE, STEPS_PER_PAUSE = 64, 16  # steps between looks at the gap, O(n) each: so many, and 1/16 of those made
+SHRINK_FROM = 1000  # rows: fewer are not worth the trouble
+SHRINK_BELOW = 0.75  # of the working rows: leaving some out moves all columns held
+# From so many rows on, every fourth is solved first, to a gap of 0.03 P(0) on them.
+SAMPLE_FROM, SAMPLE_STEP, SAMPLE_GAP = 10_000, 4, 0.03
+ROUNDINGS = 4  # of a score: no step is made for a gradient below
 
 
 # Estimator -------------------------------------------------------------------------------------------------------
@@ -71,7 +84,7 @@ class KernelSVM(BinaryScorer):
         Most steps.
     cache_bytes : int, default=512 * 1024**2
         For kernel columns of n rows, 8 bytes an entry, the least recently used making way; at least two columns.
-        Memory is taken as columns are computed.
+        Memory is taken as columns are computed. Where rows are left out for a time, columns are as much shorter.
     warm_start : bool, default=False
         Start from the dual variables of the last fit if that had as many rows, clipped to the bounds of this one.
 
@@ -97,7 +110,8 @@ class KernelSVM(BinaryScorer):
     status_ : {"converged", "max_iter"}
     history_ : dict of ndarrays
         ``updates`` (steps), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``, each time that the certificate
-        was computed: at the start, after n steps, at each doubling, and where the gradient said that it may pass.
+        was computed: at the start, where it was expected to pass, and, as long as no row was left out, after n steps
+        and at each doubling.
 
     Raises
     ------
@@ -111,11 +125,14 @@ class KernelSVM(BinaryScorer):
 
     Notes
     -----
-    A step costs O(n) and needs one or two kernel columns, O(n d) each if the cache does not hold them; they come from
-    matrix products of 8 columns. The certificate costs O(n log n), for the AUC. Coordinates at a bound that
-    press against it are never chosen, so there is nothing to shrink but the columns' length.
-    Memory: ``cache_bytes``, 32 MiB of temporary kernel values, 8 columns and some 15 vectors of n rows beside X, which
-    the Gaussian kernel copies to centre it if it is dense; never n x n above that. Scores take O(n_support d) a row.
+    A step costs O(m) on the m rows that may still move and needs one or two kernel columns, O(m d) each if the cache
+    does not hold them; they come from matrix products of a few columns. Every so often rows at a bound that press
+    against it are left out, and their scores brought up to date before the certificate, O(n d) for each dual variable
+    that moved since. The certificate itself costs O(n log n), for the AUC. Of 10,000 rows or more every fourth is
+    solved first, roughly.
+    Memory: ``cache_bytes``, 64 MiB of temporary kernel values, some 30 vectors of n rows, and X once more in float64
+    (CSR rows only if they are float32), those rows that are not left out twice; never n x n above that. All is computed
+    in float64. Scores take O(n_support d) a row, in blocks of 64 MiB.
     Nothing is drawn: the same machine, library versions and BLAS threads give the same bits.
 
     References
@@ -123,6 +140,7 @@ class KernelSVM(BinaryScorer):
     Hsieh, Chang, Lin, Keerthi, Sundararajan (2008). A dual coordinate descent method for large-scale linear SVM. ICML.
     Eq. 4 (dual), 8-9 (projected gradient and update).
     Fan, Chen, Lin (2005). Working set selection using second order information for training SVM. JMLR 6. WSS 2.
+    Chang, Lin (2011). LIBSVM: a library for support vector machines. ACM TIST 2(3). Section 4.1.4 (shrinking).
     Steinwart, Hush, Scovel (2011). Training SVMs without offset. JMLR 12. On pairs where single steps would do.
 
     Examples
@@ -181,7 +199,8 @@ class KernelSVM(BinaryScorer):
     def fit(self, X, y, sample_weight=None):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y)
+        X, y = self._validate_fit(X, y, dtype=FLOATS)
+        X = _canonical(X)
         cost = row_costs(self.C, self.class_weight, self.classes_, y, sample_weight)
         weighted = np.flatnonzero(cost > 0)
         if len(weighted) < len(y):
@@ -225,8 +244,12 @@ class KernelSVM(BinaryScorer):
     def decision_function(self, X):
         """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        return self._kernel.expand(X, self._kernel.points(self.support_vectors_), self.dual_coef_.ravel())
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
+        support, coefficients = self._kernel.points(self.support_vectors_), self.dual_coef_.ravel()
+        scores = np.empty(X.shape[0])
+        for block in _blocks(len(scores), max(len(coefficients), X.shape[1])):
+            scores[block] = self._kernel.expand(self._kernel.points(X[block]), support, coefficients)
+        return scores
 
 
 # Driver ----------------------------------------------------------------------------------------------------------
@@ -243,33 +266,43 @@ class KernelResult(NamedTuple):
     history: dict[str, np.ndarray]
 
 
-def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, max_iter, cache_bytes, beta=None):
+def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, max_iter, cache_bytes, beta=None, offset=None):
     """Minimise P of this module's docstring from the dual point ``beta`` (0 by default); return a KernelResult.
 
-    X is C-ordered float64 or CSR, y is +-1.0, ``cost`` holds C_i > 0, ``kernel`` is a Kernel. Nothing is drawn.
+    X is C-ordered or CSR, y is +-1.0, ``cost`` holds C_i > 0, ``kernel`` is a Kernel; ``offset`` holds the g_i, 0 by
+    default. Nothing is drawn.
     """
-    # 1. a feasible dual point, whatever it was feasible for before, its gradient, and a place for columns
+    # 1. a feasible dual point, whatever it was feasible for before, and its gradient
     points = kernel.points(X)
-    dual = _pose(X, points, y, cost, kernel, squared, beta)
-    cache = ColumnCache(kernel, points, cache_bytes)
+    dual = _pose(points, y, cost, kernel, squared, beta, offset)
     certifier = _Certifier(dual, tol)
     certifier.certify(0)
-    stop, updates, checkpoint = FIRST_VIOLATION, 0, len(y)
+    working = _WorkingSet(dual, kernel, points, cache_bytes)
+    updates, checkpoint, goal = 0, len(y), certifier.target
+    if len(y) >= SAMPLE_FROM and not dual.beta.any():
+        # roughly, on a sample: where many rows are to be left out, their columns are never computed in full
+        working.narrow(np.arange(0, len(y), SAMPLE_STEP))
+        goal = max(goal, SAMPLE_GAP * working.dual.cost.sum())
     while not certifier.converged and updates < max_iter:
-        # 2. greedy steps until none is steeper than stop, or a column is missing, or it is time for a certificate
-        limit = min(checkpoint, max_iter) - updates
-        done, missing = _ascend(cache.values, cache.slots, cache.last_use, *dual.of_kernel(), stop, limit)
-        updates += done
-        if missing >= 0:
-            cache.load(missing, dual)
-            continue
-        # 3. the certificate; where steps ran out and it does not pass, stop was too large
-        gap = certifier.certify(updates)
-        if done < limit:
-            if stop < np.finfo(float).eps:
-                break  # what is left of the gradient, and of the gap, is rounding
-            stop *= min(0.5, max(0.1, certifier.target / gap)) if gap > 0 else 0.5
-        checkpoint = max(checkpoint, 2 * updates)
+        # 2. greedy steps among the working rows; ``stuck`` where rounding is all that is left of the gradient
+        pause = min(max(FIRST_PAUSE, updates // STEPS_PER_PAUSE), max_iter - updates)
+        done = working.ascend(pause)
+        updates, stuck = updates + done, done < pause
+        # 3. their part of the gap is the whole gap if the other rows stay where they are: look when it is small enough
+        if working.gap() > goal and not stuck and updates < max_iter:
+            working.shrink()
+            if not working.is_whole or updates < checkpoint:
+                continue
+        # 4. the certificate, of all rows
+        stuck = stuck and working.is_whole
+        working.reopen()
+        certifier.certify(updates)
+        checkpoint = 2 * updates
+        if stuck:
+            break
+        if goal > certifier.target:
+            goal = certifier.target
+            working.shrink()
     return certifier.result(updates)
 
 
@@ -281,24 +314,27 @@ class Dual(NamedTuple):
     low: np.ndarray  # low <= beta <= high: [0, U_i] for a positive, [-U_i, 0] for a negative row
     high: np.ndarray
     diagonal: np.ndarray  # D_ii
-    curvature: np.ndarray  # K_ii + D_ii
+    curvature: np.ndarray  # k(x_i, x_i) + D_ii
+    offset: np.ndarray  # g_i
     beta: np.ndarray
-    pull: np.ndarray  # v_i = y_i - f(x_i) - D_ii beta_i
+    pull: np.ndarray  # v_i = y_i - g_i - f(x_i) - D_ii beta_i
 
-    def of_kernel(self):
-        return self.low, self.high, self.diagonal, self.curvature, self.beta, self.pull
+    def take(self, rows):
+        """Return a copy of the part of these rows."""
+        return Dual(*(array[rows] for array in self))
 
     def scores(self):
+        """Return g + f."""
         return self.y - self.pull - self.diagonal * self.beta
 
     def certificate(self, scores):
-        """Return P and P - D; ||f||^2 = beta'scores."""
+        """Return P and P - D, or the part of these rows in the latter; ||f||^2 = beta'f."""
         squared = bool(self.diagonal.any())
         loss, gap = loss_and_gap(self.y * scores, np.abs(self.beta), self.cost, squared)
-        return float(0.5 * self.beta @ scores) + loss, gap
+        return float(0.5 * self.beta @ (scores - self.offset)) + loss, gap
 
 
-def _pose(X, points, y, cost, kernel, squared, beta):
+def _pose(points, y, cost, kernel, squared, beta, offset):
     """Return the Dual at ``beta`` clipped to its bounds, or at 0."""
     curvature = kernel.diagonal(points)
     if not np.isfinite(curvature).all():
@@ -306,9 +342,10 @@ def _pose(X, points, y, cost, kernel, squared, beta):
     upper, diagonal = dual_bounds(cost, squared)
     low, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
     beta = np.zeros(len(y)) if beta is None or len(beta) != len(y) else np.clip(beta, low, high)
+    offset = np.zeros(len(y)) if offset is None else np.asarray(offset, dtype=np.float64)
     used = np.flatnonzero(beta)
-    pull = y - kernel.expand(X, points.take(used), beta[used]) - diagonal * beta
-    return Dual(y, cost, low, high, diagonal, curvature + diagonal, beta, pull)
+    pull = y - offset - kernel.expand(points, points.take(used), beta[used]) - diagonal * beta
+    return Dual(y, cost, low, high, diagonal, curvature + diagonal, offset, beta, pull)
 
 
 class _Certifier:
@@ -324,33 +361,123 @@ class _Certifier:
         return self.gap <= self.target
 
     def certify(self, updates):
-        """Record the objective, gap and training AUC of the dual point; return the gap."""
+        """Record the objective, gap and training AUC of the dual point."""
         scores, positive = self.dual.scores(), self.dual.y > 0
         self.objective, self.gap = self.dual.certificate(scores)
         self.trace.add(updates, self.objective, self.gap, scores[positive], scores[~positive])
-        return self.gap
 
     def result(self, updates):
         status = CONVERGED if self.converged else MAX_ITER
         return KernelResult(self.dual.beta, self.objective, self.gap, updates, status, self.trace.as_history())
 
 
+class _WorkingSet:
+    """The rows whose dual variables may move, with a copy of their part of the dual and the columns of K between them.
+
+    The others, shrunk, are at a bound and pressed against it, or not in the sample that is looked at first; their
+    gradient is not kept up to date.
+    """
+
+    def __init__(self, dual, kernel, points, cache_bytes):
+        self.whole, self.kernel, self.all_points = dual, kernel, points
+        self.known_beta = None  # where the gradient of the shrunk rows was last up to date
+        self.cache = ColumnCache(kernel, points, cache_bytes)
+        self._open()
+
+    def _open(self):
+        """Work on all rows, whose gradient is up to date."""
+        self.rows, self.dual = np.arange(len(self.whole.y)), self.whole
+        self._block_moves()
+
+    @property
+    def is_whole(self):
+        return self.dual is self.whole
+
+    def _block_moves(self):
+        """Set what, added to the gradient, takes rows at a bound out of a maximum: 0 or -infinity."""
+        dual = self.dual
+        self.rise, self.fall = (np.where(free, 0.0, -np.inf) for free in (dual.beta < dual.high, dual.beta > dual.low))
+
+    def ascend(self, limit):
+        """Make up to ``limit`` steps, fewer only if nothing but rounding is left of the gradient; return their number.
+
+        A step rounds a gradient by eps times the scores, so nothing below a few times that can be removed.
+        """
+        dual, cache, done, missing = self.dual, self.cache, 0, 0
+        stop = ROUNDINGS * np.finfo(float).eps * max(1.0, np.abs(dual.scores()).max())
+        state = dual.low, dual.high, dual.diagonal, dual.curvature, self.rise, self.fall, dual.beta, dual.pull
+        while missing >= 0 and done < limit:
+            steps, missing = _ascend(
+                cache.values, cache.slots, cache.last_use, self.kernel.constant, *state, stop, limit - done
+            )
+            done += steps
+            if missing >= 0:
+                cache.load(missing, self.rise, self.fall, dual.pull)
+        return done
+
+    def gap(self):
+        """Return the working rows' part of the duality gap."""
+        return self.dual.certificate(self.dual.scores())[1]
+
+    def shrink(self):
+        """Leave out the rows that are at a bound and pressed against it, if they are many.
+
+        A row that can only rise moves with v > 0, alone, or with v > v_j, paired with a j that may fall: it is left out
+        if v is below 0 and below all v_j; and the other way round (LIBSVM's rule, which has pairs alone).
+        """
+        pull = self.dual.pull
+        if len(pull) < SHRINK_FROM:
+            return
+        highest, lowest = np.max(pull + self.rise, initial=0.0), np.min(pull - self.fall, initial=0.0)
+        keep = np.flatnonzero((pull + self.rise >= lowest) | (pull - self.fall <= highest))
+        if len(keep) <= SHRINK_BELOW * len(pull) and len(keep) >= 2:
+            self.narrow(keep)
+
+    def narrow(self, keep):
+        """Go on with these of the working rows alone."""
+        if self.is_whole:
+            self.known_beta = self.whole.beta.copy()
+        self.whole.beta[self.rows] = self.dual.beta
+        self.rows, self.dual = self.rows[keep], self.dual.take(keep)
+        self.cache.restrict(keep)
+        self._block_moves()
+
+    def reopen(self):
+        """Bring the gradient of the shrunk rows up to date and work on all rows again."""
+        if self.is_whole:
+            return
+        self.whole.beta[self.rows], self.whole.pull[self.rows] = self.dual.beta, self.dual.pull
+        shrunk = np.ones(len(self.whole.y), dtype=bool)
+        shrunk[self.rows] = False
+        change = self.whole.beta - self.known_beta
+        moved = np.flatnonzero(change)
+        points = self.all_points
+        self.whole.pull[shrunk] -= self.kernel.expand(points.take(shrunk), points.take(moved), change[moved])
+        self.whole.pull[shrunk] -= self.whole.diagonal[shrunk] * change[shrunk]  # of rows left out later than others
+        self.cache.reset(points)
+        self._open()
+
+
 # The kernel and its columns --------------------------------------------------------------------------------------
 
 
 class Points(NamedTuple):
-    """Rows with their squared lengths."""
+    """Rows as columns of a dense float64 matrix, or as a CSR matrix; and their squared lengths."""
 
     X: object
     square_norms: np.ndarray
 
+    @property
+    def size_bytes(self):
+        return (self.X.data if sparse.issparse(self.X) else self.X).nbytes
+
     def take(self, chosen):
-        return Points(self.X[chosen], self.square_norms[chosen])
+        return Points(self.X[chosen] if sparse.issparse(self.X) else self.X[:, chosen], self.square_norms[chosen])
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(x, z) + constant."""
+    """k(x, z), and the constant that goes with it."""
 
     name: str
     gamma: float
@@ -362,39 +489,34 @@ class Kernel:
     @classmethod
     def of(cls, svm, X, weight=None):
         """Return the kernel that the parameters of ``svm`` describe, for training rows X and their sample weights."""
-        origin = None if sparse.issparse(X) or svm.kernel != "rbf" else X.mean(axis=0)
+        origin = None if sparse.issparse(X) or svm.kernel != "rbf" else X.mean(axis=0, dtype=np.float64)
         gamma = _scale(X, weight) if isinstance(svm.gamma, str) else float(svm.gamma)
         return cls(svm.kernel, gamma, svm.degree, svm.coef0, 1.0 if svm.fit_intercept else 0.0, origin)
 
     def points(self, X):
-        """Return the rows of X as the other methods take them."""
+        """Return the rows of X as the other methods take them, dense ones as a copy."""
+        if sparse.issparse(X) and self.origin is None:
+            X = _canonical(X).astype(np.float64, copy=False)
+            return Points(X, squared_norms(X))
+        X = (X.toarray() if sparse.issparse(X) else X).T.astype(np.float64, order="C")
         if self.origin is not None:
-            X = (X.toarray() if sparse.issparse(X) else X) - self.origin
-        if sparse.issparse(X):
-            return Points(X, np.asarray(X.multiply(X).sum(axis=1)).ravel())
-        return Points(X, np.einsum("ij,ij->i", X, X))
+            X -= self.origin[:, None]
+        return Points(X, np.einsum("ij,ij->j", X, X))
 
     def diagonal(self, points):
-        """Return k(x, x) + constant of each row."""
+        """Return k(x, x) of each row."""
         if self.name == "rbf":
-            return np.full(len(points.square_norms), 1.0 + self.constant)
+            return np.ones(len(points.square_norms))
         with np.errstate(over="ignore"):
-            return self._of_products(points.square_norms.copy()) + self.constant
+            return self._of_products(points.square_norms.copy())
 
     def between(self, few, many, out=None):
-        """Return the values between every row of ``few`` and every row of ``many``, shape (len(few), len(many))."""
+        """Return k between every row of ``few`` and every row of ``many``, shape (len(few), len(many))."""
         values = _products(few.X, many.X, out)
-        if self.name == "rbf":
-            # -gamma ||x - z||^2, above 0 by rounding only
-            values *= 2.0 * self.gamma
-            values -= self.gamma * many.square_norms
-            values -= self.gamma * few.square_norms[:, None]
-            np.minimum(values, 0.0, out=values)
-            np.exp(values, out=values)
-        else:
-            values = self._of_products(values)
-        values += self.constant
-        return values
+        if self.name != "rbf":
+            return self._of_products(values)
+        _negate_distances(values, few.square_norms, many.square_norms, self.gamma)
+        return np.exp(values, out=values)
 
     def _of_products(self, products):
         """Return k from x'z, in the same array."""
@@ -404,76 +526,120 @@ class Kernel:
             np.power(products, self.degree, out=products)
         return products
 
-    def expand(self, X, support, coefficients):
-        """Return sum_j coefficients_j (k(x_j, x) + constant) for each row x of X, in blocks of bounded memory."""
-        scores = np.zeros(X.shape[0])
-        size = max(1, BLOCK_BYTES // (8 * max(len(coefficients), X.shape[1])))
-        for start in range(0, len(scores), size):
-            block = slice(start, start + size)
-            scores[block] = self.between(self.points(X[block]), support) @ coefficients
+    def expand(self, points, support, coefficients):
+        """Return sum_j coefficients_j (k(x_j, x) + constant) for each point x, in blocks of bounded memory."""
+        scores = np.full(len(points.square_norms), self.constant * coefficients.sum())
+        for block in _blocks(len(scores), max(len(coefficients), _width(points))):
+            scores[block] += self.between(points.take(block), support) @ coefficients
         return scores
+
+
+def _width(points):
+    return points.X.shape[1] if sparse.issparse(points.X) else points.X.shape[0]
+
+
+def _blocks(n, width):
+    """Yield slices of n rows in order, each for BLOCK_BYTES of ``width`` numbers a row."""
+    size = max(1, BLOCK_BYTES // (8 * width)) if width else n
+    return (slice(start, start + size) for start in range(0, n, size))
+
+
+def _canonical(X):
+    """Return X without entries that are stored in two parts, which would spoil squared lengths."""
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def _scale(X, weight):
     """Return 1/(n_features * variance of all entries), as scikit-learn's "scale" for rows repeated weight times."""
-    mean = np.average(np.ravel(X.mean(axis=1)), weights=weight)
+    mean = np.average(np.ravel(X.mean(axis=1, dtype=np.float64)), weights=weight)
     if sparse.issparse(X):
-        square_distances = np.ravel(X.multiply(X).mean(axis=1)) - mean**2
+        square_distances = squared_norms(X) / X.shape[1] - mean**2
     else:
-        square_distances = np.square(X - mean).mean(axis=1)
+        blocks = _blocks(len(X), X.shape[1])
+        square_distances = np.concatenate([np.square(X[block] - mean).mean(axis=1) for block in blocks])
     variance = np.average(square_distances, weights=weight)
     return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
 
 
 def _products(few, many, out=None):
-    """Return few @ many.T as a C-ordered array, ``out`` if given; either of them is dense or CSR.
+    """Return x'z between all rows of the Points' matrices as a C-ordered array, ``out`` if given.
 
     Of two sparse ones ``few`` is made dense: it then takes one run through the stored values of ``many``.
     """
-    if not sparse.issparse(few) and not sparse.issparse(many):
-        return np.matmul(few, many.T, out=out)
     if sparse.issparse(many):
-        right = few.toarray() if sparse.issparse(few) else few
-        products = (many @ np.ascontiguousarray(right.T)).T
+        products = (many @ (_dense_transpose(few) if sparse.issparse(few) else np.ascontiguousarray(few))).T
+    elif sparse.issparse(few):
+        products = few @ many
     else:
-        products = few @ np.ascontiguousarray(many.T)
+        return np.matmul(few.T, many, out=out)
     if out is None:
         return np.ascontiguousarray(products)
     out[:] = products
     return out
 
 
+def _dense_transpose(X):
+    """Return X' of a CSR X as a C-ordered array; where X is very wide the system gives no memory to most of it."""
+    dense = np.zeros(X.shape[::-1])
+    dense[X.indices, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))] = X.data
+    return dense
+
+
 class ColumnCache:
-    """Columns of K in a fixed number of bytes; the least recently used make way for new ones."""
+    """Columns of k between some points in a fixed number of bytes; the least recently used make way for new ones."""
 
     def __init__(self, kernel, points, size_bytes):
         n = len(points.square_norms)
-        self.kernel, self.points = kernel, points
-        self.capacity = min(n, size_bytes // (8 * n))
-        if self.capacity < 2:
+        if min(n, size_bytes // (8 * n)) < 2:
             raise ValueError(
                 f"Expected cache_bytes for at least two columns of {n} rows, {16 * n} bytes, got {size_bytes}. "
                 "Raise cache_bytes."
             )
-        self.values = np.empty((self.capacity, n))  # the system gives memory to what is written only
+        self.kernel = kernel
+        self._memory = np.empty(min(n * n, size_bytes // 8))  # the system gives memory to what is written only
+        self.reset(points)
+
+    def reset(self, points):
+        """Forget all columns; hold columns between these points from now on."""
+        self.points = points
+        self._lay_out()
+        n = len(points.square_norms)
         self.slots = np.full(n, -1)  # of each column, -1: not held
         self.last_use = np.zeros(self.capacity, dtype=np.int64)
         self._column = np.full(self.capacity, -1)  # in each slot, -1: free
         self._filled = 0
-        self._block = max(1, min(BLOCK_COLUMNS, self.capacity // 2))
 
-    def load(self, wanted, dual):
-        """Compute the wanted column and, as one product makes many, those of the steepest coordinates not held.
+    def _lay_out(self):
+        n = len(self.points.square_norms)
+        self.capacity = min(n, self._memory.size // n)
+        self.values = self._memory[: self.capacity * n].reshape(self.capacity, n)
+        worthwhile = max(SMALLEST_BLOCK, BLOCK_ENTRIES // n, self.points.size_bytes // BLOCK_ROW_BYTES)
+        self._block = max(1, min(LARGEST_BLOCK, worthwhile, self.capacity // 2))
+
+    def restrict(self, keep):
+        """Go on with the points ``keep``, ascending, alone: their columns stay, shortened, and more of them fit."""
+        column, last_use, n = self._column, self.last_use, len(self.slots)
+        place = np.full(n, -1)
+        place[keep] = np.arange(len(keep))
+        held = np.flatnonzero(column[: self._filled] >= 0)
+        held = held[place[column[held]] >= 0]
+        _compact(self._memory, n, held, keep)
+        self.reset(self.points.take(keep))
+        self._filled = len(held)
+        self._column[: len(held)] = place[column[held]]
+        self.last_use[: len(held)] = last_use[held]
+        self.slots[self._column[: len(held)]] = np.arange(len(held))
+
+    def load(self, wanted, rise, fall, pull):
+        """Compute the wanted column and, as one product makes many, those of steep coordinates not held.
 
         They fill at most half of the slots, the oldest: what the step at hand has just used stays.
         """
-        violation = np.maximum(
-            np.where(dual.beta < dual.high, dual.pull, -np.inf), np.where(dual.beta > dual.low, -dual.pull, -np.inf)
-        )
-        violation[self.slots >= 0] = -np.inf
-        violation[wanted] = np.inf
-        steepest = np.argpartition(violation, -self._block)[-self._block :]
-        columns = steepest[violation[steepest] > 0]
+        columns = np.empty(self._block, dtype=np.int64)
+        columns = columns[: _steep_columns(wanted, rise, fall, pull, self.slots, columns)]
         if self._filled + len(columns) <= self.capacity:
             slots = np.arange(self._filled, self._filled + len(columns))
             self._filled += len(columns)
@@ -489,8 +655,24 @@ class ColumnCache:
 # Compiled kernels ------------------------------------------------------------------------------------------------
 
 
-@_jit.kernel(fastmath=REDUCE, error_model="numpy")
-def _ascend(values, slots, last_use, low, high, diagonal, curvature, beta, pull, stop, limit):
+@intrinsic
+def _larger(typing_context, a, b):
+    """Return the larger of two floats, neither nan: LLVM's maxnum, which unlike a comparison makes a SIMD reduction.
+
+    The flags are the call's own: a maximum does not depend on the order, so no re-association is asked for.
+    """
+
+    def codegen(context, builder, signature, arguments):
+        double = ir.DoubleType()
+        kind = ir.FunctionType(double, [double, double])
+        function = builder.module.declare_intrinsic("llvm.maxnum", [double], kind)
+        return builder.call(function, arguments, fastmath=("nnan", "nsz"))
+
+    return types.float64(types.float64, types.float64), codegen
+
+
+@_jit.kernel(error_model="numpy")
+def _ascend(values, slots, last_use, constant, low, high, diagonal, curvature, rise, fall, beta, pull, stop, limit):
     """Step along the steepest direction; update beta, pull and last_use in place. Return (steps, missing column or -1).
 
     A step moves one coordinate, or a pair by +t and -t if that is steeper. Single ones alone would do, but slowly: they
@@ -500,7 +682,7 @@ def _ascend(values, slots, last_use, low, high, diagonal, curvature, beta, pull,
     clock = last_use.max()
     for update in range(limit):
         # 1. the steepest way up and the steepest way down
-        i, j, up, down = _steepest(low, high, beta, pull)
+        i, j, up, down = _steepest(rise, fall, pull)
         if max(up, down, up + down) <= stop:
             return update, -1
         is_pair = up + down > max(up, down)
@@ -512,51 +694,125 @@ def _ascend(values, slots, last_use, low, high, diagonal, curvature, beta, pull,
         last_use[slots[i]] = clock + update + 1
         # 2. the exact minimum along it, within the bounds
         if is_pair:
-            j = _partner(column, curvature, low, beta, pull, i)
+            j = _partner(column, curvature, fall, pull, curvature[i], up)
             if slots[j] < 0:
                 return update, j
             last_use[slots[j]] = clock + update + 1
             bend = max(curvature[i] + curvature[j] - 2.0 * column[j], SMALLEST_CURVATURE)
             step = min((pull[i] - pull[j]) / bend, high[i] - beta[i], beta[j] - low[j])
-            _move(values[slots[j]], low, high, diagonal, beta, pull, j, -step)
+            i_step = _move(low, high, diagonal, rise, fall, beta, pull, i, step)
+            j_step = _move(low, high, diagonal, rise, fall, beta, pull, j, -step)
+            _follow(column, values[slots[j]], i_step, j_step, constant * (i_step + j_step), pull)
         else:
-            step = pull[i] / curvature[i]
-        _move(column, low, high, diagonal, beta, pull, i, step)
+            step = _move(low, high, diagonal, rise, fall, beta, pull, i, pull[i] / (curvature[i] + constant))
+            _follow(column, column, step, 0.0, constant * step, pull)
     return limit, -1
 
 
-@_jit.kernel(fastmath=REDUCE)
-def _steepest(low, high, beta, pull):
-    """Return the coordinate of largest gradient that may grow, that of smallest that may shrink, and their slopes."""
-    i, j, up, down = 0, 0, -np.inf, -np.inf
-    for s in range(beta.size):
-        if pull[s] > up and beta[s] < high[s]:
-            i, up = s, pull[s]
-        if -pull[s] > down and beta[s] > low[s]:
-            j, down = s, -pull[s]
-    return i, j, up, down
+@_jit.kernel()
+def _steepest(rise, fall, pull):
+    """Return the coordinate of largest gradient that may grow, that of smallest that may shrink, and their slopes.
+
+    The maxima are taken block by block, without positions, which SIMD can; then one block is searched for each.
+    """
+    n = pull.size
+    up, down, up_from, down_from = -np.inf, -np.inf, 0, 0
+    for start in range(0, n, SCAN):
+        block, up_block, down_block = pull[start : start + SCAN], rise[start : start + SCAN], fall[start : start + SCAN]
+        top, bottom = -np.inf, -np.inf
+        for t in range(block.size):
+            top = _larger(top, block[t] + up_block[t])
+            bottom = _larger(bottom, down_block[t] - block[t])
+        if top > up:
+            up, up_from = top, start
+        if bottom > down:
+            down, down_from = bottom, start
+    while up_from < n - 1 and pull[up_from] + rise[up_from] != up:
+        up_from += 1
+    while down_from < n - 1 and fall[down_from] - pull[down_from] != down:
+        down_from += 1
+    return up_from, down_from, up, down
 
 
-@_jit.kernel(fastmath=REDUCE, error_model="numpy")
-def _partner(column, curvature, low, beta, pull, i):
-    """Return the j that may shrink for which moving i by t and j by -t gains most (Fan et al., WSS 2)."""
-    best, most = i, -1.0
-    for j in range(beta.size):
-        difference = pull[i] - pull[j]
-        if difference > 0.0 and beta[j] > low[j]:
-            bend = max(curvature[i] + curvature[j] - 2.0 * column[j], SMALLEST_CURVATURE)
-            # the test without the division first, of which few get past
-            if difference * difference > most * bend:
-                best, most = j, difference * difference / bend
+@_jit.kernel(error_model="numpy")
+def _partner(column, curvature, fall, pull, bend_i, up):
+    """Return the j that may shrink for which moving i by t and j by -t gains most (Fan et al., WSS 2).
+
+    The gain is (v_i - v_j)^2 / (K_ii + K_jj - 2 K_ij), 0 where v_j is not below v_i = up.
+    """
+    best, best_from = -1.0, 0
+    for start in range(0, pull.size, SCAN):
+        stop = start + SCAN
+        gain = _largest_gain(column[start:stop], curvature[start:stop], fall[start:stop], pull[start:stop], bend_i, up)
+        if gain > best:
+            best, best_from = gain, start
+    best, j = -1.0, best_from
+    for t in range(best_from, min(best_from + SCAN, pull.size)):
+        difference = up - pull[t] + fall[t]
+        if difference > 0.0:
+            gain = difference * difference / max(bend_i + curvature[t] - 2.0 * column[t], SMALLEST_CURVATURE)
+            if gain > best:
+                best, j = gain, t
+    return j
+
+
+@_jit.kernel(error_model="numpy")
+def _largest_gain(column, curvature, fall, pull, bend_i, up):
+    best = -1.0
+    for t in range(pull.size):
+        difference = _larger(up - pull[t] + fall[t], 0.0)
+        bend = _larger(bend_i + curvature[t] - 2.0 * column[t], SMALLEST_CURVATURE)
+        best = _larger(best, difference * difference / bend)
     return best
 
 
-@_jit.kernel(fastmath=REDUCE)
-def _move(column, low, high, diagonal, beta, pull, s, step):
-    """Add step to beta_s, but stay within its bounds, and update the gradient."""
+@_jit.kernel()
+def _move(low, high, diagonal, rise, fall, beta, pull, s, step):
+    """Add step to beta_s, but stay within its bounds, and to v_s the part of D_ss; return the step made."""
     moved = min(max(beta[s] + step, low[s]), high[s])
     step = moved - beta[s]
     beta[s] = moved
+    rise[s] = 0.0 if moved < high[s] else -np.inf
+    fall[s] = 0.0 if moved > low[s] else -np.inf
     pull[s] -= step * diagonal[s]
+    return step
+
+
+@_jit.kernel(fastmath={"contract"})
+def _follow(i_column, j_column, i_step, j_step, shift, pull):
+    """Update the gradient after two steps along K's columns i and j, which are those of k and a constant."""
     for t in range(pull.size):
-        pull[t] -= step * column[t]
+        pull[t] -= shift + i_step * i_column[t] + j_step * j_column[t]
+
+
+@_jit.kernel()
+def _steep_columns(wanted, rise, fall, pull, slots, columns):
+    """Fill columns with the wanted one and the steepest not held in each of equal parts of the rows."""
+    columns[0], count, parts, n = wanted, 1, columns.size - 1, pull.size
+    for part in range(parts):
+        steepest, best = -1, 0.0
+        for t in range(n * part // parts, n * (part + 1) // parts):
+            slope = max(pull[t] + rise[t], fall[t] - pull[t])
+            if slope > best and slots[t] < 0 and t != wanted:
+                steepest, best = t, slope
+        if steepest >= 0:
+            columns[count] = steepest
+            count += 1
+    return count
+
+
+@_jit.kernel()
+def _compact(memory, n, held, keep):
+    """Move the entries ``keep`` of the columns ``held`` of n rows to the front, in order; all indices ascend."""
+    for k in range(held.size):
+        for t in range(keep.size):
+            memory[k * keep.size + t] = memory[held[k] * n + keep[t]]
+
+
+@_jit.kernel(fastmath={"contract"})
+def _negate_distances(products, few, many, gamma):
+    """Turn x'z into -gamma ||x - z||^2, given the squared lengths; above 0 it would be by rounding only."""
+    for r in range(products.shape[0]):
+        row, square = products[r], few[r]
+        for t in range(many.size):
+            row[t] = min(gamma * (2.0 * row[t] - square - many[t]), 0.0)

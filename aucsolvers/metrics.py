@@ -19,6 +19,8 @@ from scipy import sparse
 from scipy.stats import rankdata
 from sklearn import metrics as sklearn_metrics
 
+from aucsolvers._ranking import Ranking, ascending, auc_of_classes
+
 Z_95 = 1.959963984540054  # the 97.5 % point of the standard normal distribution
 
 
@@ -51,15 +53,6 @@ def auc(y, scores):
     """
     positive, scores = _check_scores(y, scores)
     return auc_of_classes(scores[positive], scores[~positive])
-
-
-def auc_of_classes(positive_scores, negative_scores):
-    """Return the AUC from the scores of each class (unchecked)."""
-    ordered = np.sort(negative_scores)
-    # twice the wins, ties adding one: integers, so the only rounding is the last division
-    below = np.searchsorted(ordered, positive_scores, side="left")
-    not_above = np.searchsorted(ordered, positive_scores, side="right")
-    return float((below.sum() + not_above.sum()) / (2 * len(positive_scores) * len(negative_scores)))
 
 
 def roc_curve_points(y, scores):
@@ -174,24 +167,7 @@ def best_gmean_threshold(y, scores):
     2.0
     """
     positive, scores = _check_scores(y, scores)
-    values, group = np.unique(scores, return_inverse=True)
-    # cut c lies between values[c] and values[c + 1]; the outer cuts leave one class empty-handed: G-mean 0
-    missed = np.cumsum(np.bincount(group, weights=positive))[:-1].astype(np.int64)
-    rejected = np.cumsum(np.bincount(group, weights=~positive))[:-1].astype(np.int64)
-    # TP * TN orders the cuts as G-mean does, and in integers equal means equal
-    merit = (np.count_nonzero(positive) - missed) * rejected
-    if len(values) == 1 or merit.max() == 0:
-        return float(values[-1])
-    best = np.flatnonzero(merit == merit.max())
-    # halves first, so that the distance of two huge scores does not overflow
-    cut = best[np.argmax(values[best + 1] / 2 - values[best] / 2)]
-    return _between(float(values[cut]), float(values[cut + 1]))
-
-
-def _between(low, high):
-    """Return the middle of low < high, or low where rounding would reach high: ``low <= t < high`` always holds."""
-    middle = low / 2 + high / 2
-    return middle if low <= middle < high else low
+    return Ranking(scores, positive).auc_and_threshold()[1]
 
 
 # Pairwise hinge --------------------------------------------------------------------------------------------------
@@ -227,8 +203,8 @@ def margin_violations(positive_scores, negative_scores):
     Both sides compare s_i - 1 with s_j, rounded once, so the two counts always have the same sum.
     """
     shifted = positive_scores - 1.0
-    of_positives = len(negative_scores) - np.searchsorted(np.sort(negative_scores), shifted, side="right")
-    of_negatives = np.searchsorted(np.sort(shifted), negative_scores, side="left")
+    of_positives = len(negative_scores) - np.searchsorted(ascending(negative_scores), shifted, side="right")
+    of_negatives = np.searchsorted(ascending(shifted), negative_scores, side="left")
     return of_positives, of_negatives
 
 

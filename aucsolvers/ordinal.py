@@ -24,7 +24,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
-from aucsolvers._rows import REDUCE
+from aucsolvers._ranking import bucket_grid, count_below, won_pairs
 
 logger = logging.getLogger(__name__)
 
@@ -34,15 +34,20 @@ LOSSES = ("hinge", "squared_hinge")
 # Half widths of bands: the first holds all pairs at w = 0, so that its Newton step solves least squares; in bands below
 # the last, the rounding of scores decides which pairs are in.
 WIDEST, NARROWEST = 1.0, 1e-9
-NARROWING = 8.0  # most that a band shrinks at once: Newton then needs one to four steps a band
-SHARE = 1.0  # Newton's part of the gap, relative to the band's, below which it is the band that has to shrink
+PAIR_BY_PAIR = (
+    1e-5  # width from which slopes are summed pair by pair: differences of sums round to more than the slopes
+)
+NARROWING, LEAST_NARROWING = 8.0, 2.0  # most and least that a band shrinks at once: one to four Newton steps a band
+PREDICTED_NARROWING = 1000.0  # most where all pairs stay in the band: the minimum in the next one is known exactly
+# The pairs in a band fall as its width to the power 1 where they are spread evenly, to the power 0 where all stay.
+STAYING, ALL_STAYING = 0.75, 0.1
+SHARE = 4.0  # Newton's part of the gap, relative to the band's, below which it is the band that has to shrink
 PATIENCE = 30  # iterations without a smaller gap after which rounding is taken to be the reason
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
 MAX_TRIALS = 30  # of steps, in a line search
-THIN_ROWS, THIN_TOL = (
-    20_000,
-    1e-4,
-)  # evenly spaced rows that give more than twice as many their first w, and to which tol
+# More than twice as many rows get their first w from this many, evenly spaced, solved to this gap; all of them then
+# start in a band so many times as wide: the two minima differ by more than the gap.
+THIN_ROWS, THIN_TOL, THIN_WIDER = 2_500, 1e-3, 3.0
 LARGEST_HESSIAN = 1024  # features: the matrix then takes 8 MiB
 LARGEST_SUMS = 2**24  # numbers, 128 MiB: sums of sparse rows for the Hessian's mixed part
 BLOCK = 2048  # rows scaled at a time, so that they are still in the cache when they are multiplied
@@ -110,10 +115,12 @@ class SVMOR(LinearScorer):
     -----
     An iteration sorts the smaller class, n_min rows, and locates the larger one's scores in a bucket grid:
     O(n d + n + n_min log n_min), plus that for each trial of the line search, without the n d. Newton adds its matrix
-    up to 1024 features, O(n d^2 + d^3) where all rows are in the band (stored values instead of one of the d if CSR),
-    beyond that conjugate gradients, one product with X and X' each. Data of more than 40,000 rows are first solved on
-    20,000 evenly spaced ones. Memory: a copy of the rows, the n_min x d sums behind the matrix, or planes x d.
-    Nothing is drawn: the same input gives the same bits on the same machine and library versions.
+    up to 1024 features, O(r d^2 + d^3) for the r rows in the band (stored values instead of one of the d if CSR);
+    with more features an r x r system in O(r^3) where r <= 1024, else conjugate gradients, one product with X and X'
+    each. Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones. Memory: a copy of the rows, in
+    float64 also where X is float32 (the products with them run at BLAS's speed in one precision only, and a gap of
+    1e-6 is out of float32's reach), the n_min x d sums behind the matrix, or planes x d. Nothing is drawn: the same
+    input gives the same bits on the same machine and library versions.
 
     References
     ----------
@@ -181,8 +188,8 @@ def newton(X, y, lam, loss, tol, max_iter, state=None):
     # warm or small: start here; large and cold: the optimum on fewer rows is near, and comes at their price
     if state is None and len(y) > 2 * THIN_ROWS and not run.done:
         thin_problem, thin_run = _pose(*_thin(X, y), lam, loss), _Run(THIN_TOL, max_iter)
-        w = _descend(thin_run, thin_problem, _first_point(thin_run, thin_problem)).w
-        point = problem.look(w, WIDEST)
+        near = _descend(thin_run, thin_problem, _first_point(thin_run, thin_problem))
+        point = problem.balance(problem.look(near.w, min(WIDEST, THIN_WIDER * near.width)), tol)
     _descend(run, problem, point)
     return run.result()
 
@@ -222,16 +229,18 @@ def _first_point(run, problem, state=None):
     run.see(point)
     run.log()
     # a narrow band is one to end in: from weights that are not its optimum it takes more steps than wide ones before it
-    return point if run.done or state is None else problem.change_width(point, WIDEST)
+    return point if run.done or state is None else problem.balance(problem.change_width(point, WIDEST), run.tol)
 
 
 def _descend(run, problem, point):
     """Take Newton steps from the point until the run is done; return the last point."""
+    settled = None
     while not run.done:
         # the gap is the sum of two parts: Newton steps remove the one, only a narrower band the other
-        while point.newton_part < SHARE * point.band_part and point.width > NARROWEST:
-            point = problem.narrow(point, run.tol)
-        point = problem.move(point, problem.newton_direction(point))
+        if point.newton_dominates or point.width <= NARROWEST:
+            point = problem.move(point, problem.newton_direction(point))
+        else:
+            point, settled = problem.narrow(point, run.tol, point.power_of_width(settled)), point
         run.count(point)
     return point
 
@@ -303,10 +312,18 @@ class _Band:
     first: np.ndarray
     last: np.ndarray
     members: np.ndarray  # per place: how many of the many share the band with it
+    beyond: np.ndarray  # per place: with how many of the many it is beyond the band
     of_few: np.ndarray  # sums of slopes, rows in their own order
     of_many: np.ndarray
     loss: float  # L(w), of the loss itself
     slope: float  # the mean of the slopes
+
+    def steeper(self, ratio):
+        """Return the sums of slopes if those in the band were lines 1/ratio times as steep, below 0 and above 1 too."""
+        few_middle, many_middle = np.empty_like(self.of_few), 0.5 * (self.first + self.last)
+        few_middle[self.order] = self.beyond + 0.5 * self.members
+        of_few = few_middle + (self.of_few - few_middle) / ratio
+        return of_few, many_middle + (self.of_many - many_middle) / ratio
 
 
 @dataclass(frozen=True)
@@ -333,8 +350,23 @@ class _Point:
     def width(self):
         return self.band.width
 
+    @property
+    def newton_dominates(self):
+        return self.newton_part >= SHARE * self.band_part
+
+    @cached_property
+    def n_pairs(self):
+        """The number of pairs in the band."""
+        return float(self.band.members.sum())
+
+    def power_of_width(self, wider):
+        """Return the power of the width as which the pairs in the band fell from that of a wider point, or 1."""
+        if wider is None or min(self.n_pairs, wider.n_pairs) == 0:
+            return 1.0
+        return np.log(wider.n_pairs / self.n_pairs) / np.log(wider.width / self.width)
+
     def auc(self):
-        return _won_pairs(*self.band.grid, self.s_many) / (len(self.s_few) * len(self.s_many))
+        return won_pairs(*self.band.grid, self.s_many) / (len(self.s_few) * len(self.s_many))
 
 
 def _pose(X, y, lam, loss):
@@ -391,16 +423,18 @@ class _Problem:
 
     def band(self, s_few, s_many, width):
         order = np.argsort(s_few)
-        grid = _bucket_grid(s_few[order])
-        first, last, members, of_places, of_many, loss, slope = _sum_pairs(*grid, s_many, width, self.squared)
-        of_few = np.empty_like(of_places)
-        of_few[order] = of_places
-        return _Band(width, order, grid, first, last, members, of_few, of_many, loss / self.k, slope / self.k)
+        return _Band(width, order, *_survey(order, s_few, s_many, width, self.squared))
 
     def look(self, w, width):
         """Return the point at w, certified by the band of this half width."""
         s_few, s_many = self.scores(w)
         return self._certify(w, s_few, s_many, self.band(s_few, s_many, width))
+
+    def balance(self, point, tol):
+        """Return the point with the widest band that is not what keeps the gap above tol."""
+        while not point.newton_dominates and point.newton_part + point.band_part > tol and point.width > NARROWEST:
+            point = self.change_width(point, point.width * _ratio(point, tol, 2.0, NARROWING))
+        return point
 
     def change_width(self, point, width):
         return self._certify(point.w, point.s_few, point.s_many, self.band(point.s_few, point.s_many, width))
@@ -428,10 +462,25 @@ class _Problem:
             newton_part=float(gradient @ gradient) / (2.0 * self.lam),
         )
 
-    def narrow(self, point, tol):
-        """Return the point with a narrower band: its part of the gap falls about as the square of the width."""
-        factor = np.sqrt(0.5 * tol / point.band_part)
-        return self.change_width(point, point.width * min(0.5, max(1.0 / NARROWING, factor)))
+    def narrow(self, point, tol, power):
+        """Return the point after a Newton step into a narrower band, from about the minimum in its own.
+
+        The band's part of the gap falls as its width times the number of pairs in it. Where the pairs are spread
+        evenly, those in the narrower band are known: the others leave it. Pairs at the kink stay instead: at the
+        minimum u = width * (2a - 1) with a that hardly changes, so all u shrink with the width. Such a step takes the
+        pairs of the wider band, with the slopes of the narrower one and not cut off at 0 and 1: if none of them leaves
+        [0, 1], it ends in the minimum.
+        """
+        if power < STAYING:
+            most = PREDICTED_NARROWING if power < ALL_STAYING else NARROWING
+            ratio = _ratio(point, tol, 1.0, most)
+            start = self.change_width(point, ratio * point.width)
+            gradient = self.lam * point.w - self.pull(*point.band.steeper(ratio))
+            direction = self.newton_direction(point, gradient, ratio)
+            if start.gradient @ direction < 0.0:
+                return self.move(start, direction)
+        start = self.balance(point, tol)
+        return self.move(start, self.newton_direction(start)) if start.newton_dominates else start
 
     def move(self, point, direction):
         """Return the point at about the minimum along the direction; its scores are those of the line search."""
@@ -447,64 +496,107 @@ class _Problem:
         d_few, d_many = self.scores(direction)
         fixed, rising = self.lam * float(point.w @ direction), self.lam * float(direction @ direction)
         start = float(point.gradient @ direction)
-        low, slope_low, high, slope_high, step = 0.0, start, np.inf, np.inf, 1.0
+        low, slope_low, high, slope_high, trial = 0.0, start, np.inf, np.inf, 1.0
         for _ in range(MAX_TRIALS):
+            step = trial  # what is returned is what the scores and the band belong to, also when trials run out
             s_few, s_many = point.s_few + step * d_few, point.s_many + step * d_many
             band = self.band(s_few, s_many, point.width)
             slope = fixed + step * rising - float(band.of_few @ d_few - band.of_many @ d_many) / self.k
-            if abs(slope) <= FLAT * abs(start) or high - low <= 1e-6 * low:
+            # beyond the minimum a small slope is not enough: where the kink is sharp P may have risen by much
+            risen = step * (fixed + 0.5 * step * rising) + band.loss - point.band.loss if slope > 0.0 else 0.0
+            if (abs(slope) <= FLAT * abs(start) and risen <= 0.0) or high - low <= 1e-6 * low:
                 break
             if slope < 0.0:
                 low, slope_low = step, slope
             else:
                 high, slope_high = step, slope
             cut = slope_low / (slope_low - slope_high)
-            step = 2.0 * step if high == np.inf else low + min(0.9, max(0.1, cut)) * (high - low)
+            trial = 2.0 * step if high == np.inf else low + min(0.9, max(0.1, cut)) * (high - low)
         return step, s_few, s_many, band
 
-    def newton_direction(self, point):
-        """Return minus the inverse Hessian times the gradient of the smoothed objective."""
+    def steepness(self, width):
+        """Return the loss's second derivative in a band of this half width."""
+        return 1.0 if self.squared else 0.5 / width
+
+    def newton_direction(self, point, gradient=None, ratio=1.0):
+        """Return minus the inverse Hessian times the gradient of the smoothed objective, or times another gradient.
+
+        The Hessian is that of the point's band, of a slope 1/ratio times as steep.
+        """
+        gradient = point.gradient if gradient is None else gradient
+        steepness = self.steepness(ratio * point.width)
         n_few, d = self.few.shape
         if d <= LARGEST_HESSIAN and not (sparse.issparse(self.few) and n_few * d > LARGEST_SUMS):
             # LAPACK's own driver: on tiny data the checks around it would cost as much as all the rest
-            _, direction, failed = linalg.lapack.dposv(_hessian(self, point), -point.gradient, lower=1)
+            hessian = _hessian(self, point.band, steepness)
+            _, direction, failed = linalg.lapack.dposv(hessian.T, -gradient, lower=0, overwrite_a=1)
             if not failed:
                 return direction
             logger.info("conjugate gradients for this step: lam=%g is lost in the Hessian's rounding", self.lam)
-        return _conjugate_gradients(self, point)
+        elif 0 < _rows_in(point.band) <= min(d, LARGEST_HESSIAN):
+            return _solve_by_rows(self, point.band, gradient, steepness)
+        return _conjugate_gradients(self, point.band, gradient, steepness)
+
+
+def _ratio(point, tol, power, most):
+    """Return what to multiply the width by: the band's part of the gap falls as that power, and half of tol will do."""
+    return min(1.0 / LEAST_NARROWING, max(1.0 / most, (0.5 * tol / point.band_part) ** (1.0 / power)))
 
 
 # Newton's system -------------------------------------------------------------------------------------------------
-# With steepness c = phi'' in the band, H = lam I + c/k sum_band z z', where, f and m being rows of the few and many,
-# sum_band z z' = sum_f members ff' + sum_m members mm' - sum_f (f t_f' + t_f f'), t_f = the sum of m in the band of f.
+# With steepness c, the loss's second derivative in the band, H = lam I + c/k sum_band z z', where, f and m being rows
+# of the few and many, sum_band z z' = sum_f members ff' + sum_m members mm' - sum_f (f t_f' + t_f f'), t_f = the sum of
+# m in the band of f.
 
 
-def _steepness(problem, point):
-    return 1.0 if problem.squared else 0.5 / point.width
-
-
-def _hessian(problem, point):
+def _hessian(problem, band, steepness):
     """Return H as a dense matrix; only its lower triangle is right (that is all that is read)."""
-    few, many, band = problem.few, problem.many, point.band
+    few, many = problem.few, problem.many
     n_few, d = few.shape
-    of_few = np.empty(n_few)
-    of_few[band.order] = band.members
-    of_many = (band.last - band.first).astype(np.float64)
     sums = np.zeros((n_few + 1, d))
     if sparse.issparse(few):
+        of_few, of_many = np.empty(n_few), (band.last - band.first).astype(np.float64)
+        of_few[band.order] = band.members
         mixed, hessian = np.zeros((d, d)), np.zeros((d, d))
         _sum_bands_sparse(many.data, many.indices, many.indptr, band.first, band.last, sums)
         _add_mixed_sparse(few.data, few.indices, few.indptr, band.order, sums, mixed)
         _add_gram_sparse(few.data, few.indices, few.indptr, of_few, hessian)
         _add_gram_sparse(many.data, many.indices, many.indptr, of_many, hessian)
+        hessian -= mixed + mixed.T
     else:
         _sum_bands_dense(many, band.first, band.last, sums)
-        mixed = few[band.order].T @ sums[:-1]
-        hessian = _gram_dense(few, of_few) + _gram_dense(many, of_many)
-    hessian -= mixed + mixed.T
-    hessian *= _steepness(problem, point) / problem.k
-    hessian[np.diag_indices(d)] += problem.lam
+        places = band.members.nonzero()[0]
+        rows = few[band.order[places]]
+        half = rows.T @ (0.5 * band.members[places, None] * rows - sums[places])
+        hessian = _gram_dense(many, band.last - band.first)
+        hessian += half
+        hessian += half.T
+    hessian *= steepness / problem.k
+    hessian.ravel()[:: d + 1] += problem.lam
     return hessian
+
+
+def _rows_in(band):
+    return np.count_nonzero(band.members) + np.count_nonzero(band.last > band.first)
+
+
+def _solve_by_rows(problem, band, gradient, steepness):
+    """Solve Newton's system in the space of the rows that have pairs in the band, fewer than features.
+
+    With R the rows, sum_band z z' = R'MR, M being the Laplacian of the graph of their pairs, and with c k' = k lam / c
+
+        H^-1 g = (g - R'y) / lam,    (k lam/c + M R R') y = M R g      (Sherman, Morrison, Woodbury).
+    """
+    places, many = band.members.nonzero()[0], (band.last > band.first).nonzero()[0]
+    rows = sparse.vstack([problem.few[band.order[places]], problem.many[many]], format="csr")
+    laplacian = np.diag(np.r_[band.members[places], (band.last - band.first)[many]])
+    shared = (band.first[many] <= places[:, None]) & (places[:, None] < band.last[many])
+    laplacian[: len(places), len(places) :] = -1.0 * shared
+    laplacian[len(places) :, : len(places)] = -1.0 * shared.T
+    system = laplacian @ (rows @ rows.T).toarray()
+    system.ravel()[:: len(system) + 1] += problem.lam * problem.k / steepness
+    y = linalg.solve(system, laplacian @ (rows @ gradient))
+    return (rows.T @ y - gradient) / problem.lam
 
 
 def _gram_dense(rows, weights):
@@ -513,15 +605,15 @@ def _gram_dense(rows, weights):
     used = np.flatnonzero(weights)
     for start in range(0, len(used), BLOCK):
         block = used[start : start + BLOCK]
-        scaled = rows[block] * np.sqrt(weights[block])[:, None]
+        scaled = rows[block]
+        scaled *= np.sqrt(weights[block])[:, None]
         gram += scaled.T @ scaled
     return gram
 
 
-def _conjugate_gradients(problem, point):
+def _conjugate_gradients(problem, band, gradient, steepness):
     """Solve Newton's system to CG_ACCURACY by products with the Hessian: truncated Newton."""
-    band, steepness = point.band, _steepness(problem, point)
-    direction, residual = np.zeros_like(point.w), -point.gradient
+    direction, residual = np.zeros_like(gradient), -gradient
     search, norm = residual, float(residual @ residual)
     target = CG_ACCURACY**2 * norm
     for _ in range(CG_STEPS):
@@ -572,105 +664,101 @@ class _Master:
 # Kernels ---------------------------------------------------------------------------------------------------------
 
 
-@kernel()
-def _bucket_grid(ordered):
-    """Return the sorted scores with a grid of buckets over them: (ordered, start, origin, scale).
-
-    A value v belongs to bucket (v - origin) * scale, whose scores are at start[bucket] <= place < start[bucket + 1].
-    """
-    n = len(ordered)
-    buckets = 4 * n
-    span = ordered[-1] - ordered[0]
-    scale = buckets / span if span > 1e-300 else 0.0
-    start = np.zeros(buckets + 1, dtype=np.int32)
-    for i in range(n):
-        start[min(buckets - 1, int((ordered[i] - ordered[0]) * scale)) + 1] += 1
-    for bucket in range(buckets):
-        start[bucket + 1] += start[bucket]
-    return ordered, start, ordered[0], scale
+@kernel(error_model="numpy")
+def _survey(order, s_few, s_many, width, squared):
+    """Return what a _Band holds after its order: of rows in their own order, but for members and beyond."""
+    n, m = len(s_few), len(s_many)
+    ordered = s_few[order]
+    grid = bucket_grid(ordered)
+    first, last, members, beyond, of_places, of_many, loss, slope = _sum_pairs(*grid, s_many, width, squared)
+    of_few = np.empty(n)
+    for q in range(n):
+        of_few[order[q]] = of_places[q]
+    k = float(n) * m
+    return grid, first, last, members, beyond, of_few, of_many, loss / k, slope / k
 
 
-@kernel()
-def _count_below(ordered, start, origin, scale, value):
-    """Return #{scores < value}: bisection within the value's bucket, which has a quarter of a score on average.
-
-    The bucket number never falls as the value rises, rounding included: lower buckets hold only lower scores.
-    """
-    bucket = int(min(len(start) - 2.0, max(0.0, (value - origin) * scale)))
-    return _bisect(ordered, start[bucket], start[bucket + 1], value)
-
-
-@kernel()
-def _bisect(ordered, low, high, value):
-    """Return the first place from low to high that has a score >= value, or high."""
-    while low < high:
-        middle = (low + high) >> 1
-        if ordered[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel(fastmath=REDUCE, error_model="numpy")
+@kernel(error_model="numpy")
 def _sum_pairs(ordered, start, origin, scale, many, width, squared):
     """Sum loss and slopes over all pairs of a score in ``ordered`` and one of ``many``, u = 1 - ordered[q] + many[j].
 
     Slopes are 0 for u <= -width, 1 for u >= width and (u + width) / (2 width) between; of the squared hinge max(0, u).
-    Returns first, last, members, of_places, of_many as in _Band, and the sums of loss and slopes.
+    Returns first, last, members, beyond, of_places, of_many as in _Band, and the sums of loss and slopes.
     """
     n, m = len(ordered), len(many)
     steep = 1.0 if squared else (0.5 / width if width > 0.0 else 0.0)
     reach = 0.0 if squared else width
+    one_by_one = not squared and width < PAIR_BY_PAIR
     # 1. prefix sums of scores and squares: the sums over any run of places are differences
-    sums, squares = np.zeros(n + 1), np.zeros(n + 1)
-    for q in range(n):
-        sums[q + 1] = sums[q] + ordered[q]
-        squares[q + 1] = squares[q] + ordered[q] * ordered[q]
+    sums, squares = _sum_prefixes(ordered)
     # 2. each of the many: its run of places in the band, its loss and slopes; the run's ends, for step 3
-    first, last, of_many = np.zeros(m, dtype=np.int32), np.empty(m, dtype=np.int32), np.empty(m)
+    first, last, of_many = np.zeros(m, dtype=np.int32), np.zeros(m, dtype=np.int32), np.zeros(m)
     opened, closed, moment = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1)
+    of_places = np.zeros(n)
     loss = total = 0.0
     for j in range(m):
         edge = many[j] + 1.0  # u = edge - ordered[q]
         if edge + reach <= ordered[0]:
-            last[j], of_many[j] = 0, 0.0  # near the optimum the most common case: below all that it is paired with
-            opened[0] += 1
+            opened[0] += 1  # near the optimum the most common case: below all that it is paired with
             closed[0] += 1
             continue
-        # in a narrow band mostly a = b, which one look tells; else a search of its own, and between the two for u = 0
-        a = b = _count_below(ordered, start, origin, scale, edge + reach)
+        # in a narrow band mostly a = b, which one look tells
+        a = b = count_below(ordered, start, origin, scale, edge + reach)
         if ordered[b - 1] >= edge - reach:
-            a = _count_below(ordered, start, origin, scale, edge - reach)
-        violated = _bisect(ordered, a, b, edge)
+            a = count_below(ordered, start, origin, scale, edge - reach)
+        violated = count_below(ordered, start, origin, scale, edge) if a < b else a
         if squared:
             a = 0
             loss += 0.5 * max(0.0, violated * edge * edge - 2.0 * edge * sums[violated] + squares[violated])
         else:
             loss += violated * edge - sums[violated]
         first[j], last[j] = a, b
-        of_many[j] = a + steep * ((b - a) * (edge + reach) - (sums[b] - sums[a]))
-        total += of_many[j]
         opened[a] += 1
         closed[b] += 1
-        moment[a] += edge
-        moment[b] -= edge
+        if one_by_one:
+            of_many[j] = a + _add_slopes(ordered, a, b, edge + reach, steep, of_places)
+        else:
+            of_many[j] = a + steep * ((b - a) * (edge + reach) - (sums[b] - sums[a]))
+            moment[a] += edge
+            moment[b] -= edge
+        total += of_many[j]
     # 3. each place: it is beyond the band of the runs that open after it, and in the band of the open ones
-    members, of_places = np.empty(n), np.empty(n)
+    members, beyond = np.empty(n), np.empty(n)
     seen = inside = 0
     inside_moment = 0.0
     for q in range(n):
         seen += opened[q]
         inside += opened[q] - closed[q]
         inside_moment += moment[q]
-        members[q] = inside
-        of_places[q] = m - seen
-        if inside > 0:
+        members[q], beyond[q] = inside, m - seen
+        of_places[q] += beyond[q]
+        if inside > 0 and not one_by_one:
             of_places[q] += steep * (inside_moment + inside * (reach - ordered[q]))
-    return first, last, members, of_places, of_many, loss, total
+    return first, last, members, beyond, of_places, of_many, loss, total
 
 
-@kernel(fastmath=REDUCE)
+@kernel()
+def _sum_prefixes(ordered):
+    """Return the sums of the first q scores, and of their squares, for every q from 0 to n."""
+    sums, squares = np.zeros(len(ordered) + 1), np.zeros(len(ordered) + 1)
+    for q in range(len(ordered)):
+        sums[q + 1] = sums[q] + ordered[q]
+        squares[q + 1] = squares[q] + ordered[q] * ordered[q]
+    return sums, squares
+
+
+@kernel()
+def _add_slopes(ordered, a, b, top, steep, of_places):
+    """Add the slopes of a run of pairs in the band to their places; return their sum."""
+    total = 0.0
+    for q in range(a, b):
+        slope = steep * (top - ordered[q])
+        of_places[q] += slope
+        total += slope
+    return total
+
+
+@kernel(fastmath={"contract"})
 def _curve_pairs(few, many, first, last, members):
     """Apply sum_band (z'd) z, as sums per place and per row, to z'd = few[q] - many[j]."""
     n, m = len(few), len(many)
@@ -690,20 +778,7 @@ def _curve_pairs(few, many, first, last, members):
     return of_places, of_many
 
 
-@kernel()
-def _won_pairs(ordered, start, origin, scale, many):
-    """Return the number of pairs with ordered[q] > many[j], ties counting one half."""
-    twice = 0
-    for j in range(len(many)):
-        below = _count_below(ordered, start, origin, scale, many[j])
-        not_above = below
-        if below < len(ordered) and ordered[below] == many[j]:
-            not_above = _count_below(ordered, start, origin, scale, np.nextafter(many[j], np.inf))
-        twice += 2 * len(ordered) - below - not_above
-    return 0.5 * twice
-
-
-@kernel(fastmath=REDUCE)
+@kernel(fastmath={"contract"})
 def _sum_bands_dense(rows, first, last, sums):
     """Set sums[q] to the sum of the rows j with first[j] <= q < last[j]: added at one end, taken away at the other."""
     for j in range(rows.shape[0]):
@@ -716,7 +791,7 @@ def _sum_bands_dense(rows, first, last, sums):
             sums[q, f] += sums[q - 1, f]
 
 
-@kernel(fastmath=REDUCE)
+@kernel(fastmath={"contract"})
 def _sum_bands_sparse(data, cols, ptr, first, last, sums):
     """Do what ``_sum_bands_dense`` does on CSR rows."""
     for j in range(len(ptr) - 1):
@@ -740,7 +815,7 @@ def _add_gram_sparse(data, cols, ptr, weights, gram):
                     target[cols[g]] += scaled * data[g]
 
 
-@kernel(fastmath=REDUCE)
+@kernel(fastmath={"contract"})
 def _add_mixed_sparse(data, cols, ptr, order, sums, mixed):
     """Add sum_q x_q sums[q]', x_q being the CSR row at place q."""
     for q in range(len(order)):

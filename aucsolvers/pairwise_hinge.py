@@ -24,9 +24,10 @@ from scipy import sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._jit import kernel
+from aucsolvers._pairs import add_difference, dot_difference, measure_difference, squared_distance
 from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
-from aucsolvers._rows import REDUCE
+from aucsolvers._rows import FLOATS, REDUCE, as_rows, products, weighted_row_sum
 from aucsolvers.metrics import margin_violations, mean_pair_hinge
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,10 @@ logger = logging.getLogger(__name__)
 ORDERS = ("permutation", "random")
 CHUNK = 32768  # visits drawn at a time: 256 KiB of indices, so that they stay in the second-level cache
 FIRST_EPOCH_POINTS = 10
-AHEAD = 8  # visits between asking for a dual variable and using it: some 150 ns, one trip to memory
+AHEAD = 16  # visits between asking for a dual variable and using it: at least 150 ns, one trip to memory
+BAND_BYTES = 2**18  # of positive and negative rows together that rounds are held to: they stay in the cache meanwhile
+LEAST_BAND = 16  # rows: fewer in turn would be learnt by heart
+LINE = 8  # dual variables in a cache line
 
 # Kernels use numpy's error model: x/0 is inf, with no test for it at each division (6 of 30 ns an update).
 
@@ -102,9 +106,9 @@ class AUCSDCD(LinearScorer):
     Notes
     -----
     An epoch costs O(k d), or O(k nnz per row) for CSR; its certificate O(n d + n log n + k). Memory is 8 k bytes and a
-    copy of the rows. w is rebuilt from the dual variables after each epoch, so rounding does not accumulate. The same
-    seed gives the same bits on the same machine, library versions and number of BLAS threads, and a warm-started fit of
-    5 + 5 epochs the same bits as one of 10.
+    copy of the rows, float32 ones as they are. w is rebuilt from the dual variables after each epoch, so rounding does
+    not accumulate. The same seed gives the same bits on the same machine, library versions and number of BLAS threads,
+    and a warm-started fit of 5 + 5 epochs the same bits as one of 10.
 
     A pair of identical rows has z_ij = 0 and loss 1 whatever w is. Its dual optimum is a_ij = 1: it moves no weight,
     but leaving it at 0 would keep the gap open by 1/k.
@@ -151,7 +155,7 @@ class AUCSDCD(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y)
+        X, y = self._validate_fit(X, y, dtype=FLOATS)
         check_squares(X)
         self.check_size(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
         state = self._state_to_go_on(y) or {"generator": as_generator(self.random_state)}
@@ -255,7 +259,7 @@ class AUCMSGD(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y)
+        X, y = self._validate_fit(X, y, dtype=FLOATS)
         check_squares(X)
         state = {"generator": as_generator(self.random_state)}
         result = modified_gradient_descent(X, y, self.lam, self.order, self.tol, self.max_iter, state)
@@ -282,7 +286,7 @@ def dual_coordinate_descent(X, y, lam, order, tol, max_iter, state):
     generator, alpha = state["generator"], state.get("alpha")
     if alpha is None:
         alpha = np.zeros((pos.shape[0], neg.shape[0]))
-    sweep = _bind(_dual_sweep_dense, _dual_sweep_sparse, pos, neg)
+    sweep, band = _bind(_dual_sweep_dense, _dual_sweep_sparse, pos, neg), _rows_in_band(pos, neg)
     w, alpha_sum = _primal_of(alpha, pos, neg, lam)
     trace, updates = Trace(), 0
     objective, gap = _record_dual(trace, updates, w, alpha_sum / alpha.size, pos, neg, lam)
@@ -291,7 +295,7 @@ def dual_coordinate_descent(X, y, lam, order, tol, max_iter, state):
     while gap > tol and n_iter < max_iter:
         points = () if n_iter else _first_epoch_points(alpha.size)
         # 2. one epoch of updates, w and sum(alpha) carried along
-        for rows, columns in epoch_visits(order, *alpha.shape, generator, points):
+        for rows, columns in epoch_visits(order, *alpha.shape, generator, points, band):
             alpha_sum += sweep(rows, columns, alpha.reshape(-1), w, lam * alpha.size)
             updates += len(rows)
             if updates in points:
@@ -313,18 +317,18 @@ def modified_gradient_descent(X, y, lam, order, tol, max_iter, state):
     """
     # 1. the classes as blocks; w is never stored: step_sum = lam t w saves the shrinking of w at each update
     pos, neg = split_classes(X, y)
-    k = pos.shape[0] * neg.shape[0]
+    shape, band = (pos.shape[0], neg.shape[0]), _rows_in_band(pos, neg)
     state = {"step_sum": np.zeros(X.shape[1]), "updates": 0, "alpha_sum": 0.0, "lower_bound": 0.0} | state
-    sweep = _bind(_gradient_sweep_dense, _gradient_sweep_sparse, pos, neg)
+    sweep = partial(_gradient_sweep, as_rows(pos), as_rows(neg))
     trace, start = Trace(), state["updates"]
     w, objective, gap = _record_gradient(trace, state, order, pos, neg, lam)
 
     n_iter = 0
     # at least one epoch: the gradient may certify w = 0 (large lam, tiny features), which ranks nothing
     while (gap > tol or state["updates"] == 0) and n_iter < max_iter:
-        points = () if n_iter else _first_epoch_points(k)
+        points = () if n_iter else _first_epoch_points(shape[0] * shape[1])
         # 2. one epoch of updates
-        for rows, columns in epoch_visits(order, pos.shape[0], neg.shape[0], state["generator"], points):
+        for rows, columns in epoch_visits(order, *shape, state["generator"], points, band):
             state["alpha_sum"] += sweep(rows, columns, state["updates"], state["step_sum"], lam)
             state["updates"] += len(rows)
             if state["updates"] - start in points:
@@ -337,33 +341,51 @@ def modified_gradient_descent(X, y, lam, order, tol, max_iter, state):
 
 
 def _bind(dense_kernel, sparse_kernel, pos, neg):
-    """Return the kernel for this storage with the rows' arrays filled in."""
-    if sparse.issparse(pos):
-        return partial(sparse_kernel, pos.data, pos.indices, pos.indptr, neg.data, neg.indices, neg.indptr)
-    return partial(dense_kernel, pos, neg)
+    """Return the kernel for this storage with the rows filled in."""
+    return partial(sparse_kernel if sparse.issparse(pos) else dense_kernel, as_rows(pos), as_rows(neg))
 
 
 # Order of visits -------------------------------------------------------------------------------------------------
 
 
-def epoch_visits(order, n_pos, n_neg, generator, points=()):
+def epoch_visits(order, n_pos, n_neg, generator, points=(), band=LEAST_BAND):
     """Yield one epoch's n_pos * n_neg visits as (positive rows, negative rows), int32, in chunks that end at points."""
     k = n_pos * n_neg
     if order == "permutation":
-        key = [generator.permutation(np.arange(size, dtype=np.int32)) for size in (n_pos, n_neg, n_neg)]
+        # negatives whose dual variables share a cache line stay together, and shifts go in neighbouring twos
+        key = [_shuffled(n_pos, 1, generator), _shuffled(n_neg, LINE, generator), _shuffled(n_neg, 2, generator)]
     for start, stop in pairwise(sorted({*range(0, k, CHUNK), *points, k})):
         if order == "random":
             # bounded integers without modulo bias; the two draws are independent, so every pair has chance 1/k
             yield tuple(generator.integers(size, size=stop - start, dtype=np.int32) for size in (n_pos, n_neg))
         else:
             rows, columns = np.empty((2, stop - start), dtype=np.int32)
-            _round_robin(*key, start, rows, columns)
+            _round_robin(*key, band, start, rows, columns)
             yield rows, columns
 
 
+def _shuffled(n, size, generator):
+    """Return 0 ... n - 1 in random order but for groups of ``size`` neighbours, and the rest of the division last."""
+    whole = n - n % size
+    groups = np.arange(whole, dtype=np.int32).reshape(-1, size)
+    return np.append(generator.permutation(groups), np.arange(whole, n, dtype=np.int32))
+
+
+def _rows_in_band(pos, neg):
+    """Return how many positives, with as many negatives, are BAND_BYTES on average."""
+    n_bytes = sum(rows.data.nbytes + (rows.indices.nbytes if sparse.issparse(rows) else 0) for rows in (pos, neg))
+    each = n_bytes / (pos.shape[0] + neg.shape[0])
+    return max(LEAST_BAND, int(BAND_BYTES / (2.0 * max(each, 1.0))))
+
+
 def _first_epoch_points(k):
-    """Return the update numbers, geometrically spaced from 1 to k, at which the first epoch is looked at."""
-    return set(np.geomspace(1, k, FIRST_EPOCH_POINTS + 1).astype(int).tolist()) - {k}
+    """Return the update numbers, geometrically spaced up to k, at which the first epoch is looked at.
+
+    Even ones: visits are made in twos, and which two must not depend on where somebody looks.
+    """
+    return {
+        point + point % 2 for point in np.geomspace(1, k, FIRST_EPOCH_POINTS + 1).astype(int).tolist() if point < k - 1
+    }
 
 
 # Certificates ----------------------------------------------------------------------------------------------------
@@ -372,12 +394,13 @@ def _first_epoch_points(k):
 def _primal_of(alpha, pos, neg, lam):
     """Return w(alpha) and sum(alpha): sum_ij a_ij (x_i - x_j) needs only alpha's row and column sums."""
     of_pos, of_neg = alpha.sum(axis=1), alpha.sum(axis=0)
-    return (pos.T @ of_pos - neg.T @ of_neg) / (lam * alpha.size), float(of_pos.sum())
+    pull = weighted_row_sum(pos, of_pos) - weighted_row_sum(neg, of_neg)
+    return pull / (lam * alpha.size), float(of_pos.sum())
 
 
 def _record_dual(trace, updates, w, alpha_mean, pos, neg, lam):
     """Add a point to the trace; return P(w) and P(w) - D(alpha), where w = w(alpha)."""
-    s_pos, s_neg = pos @ w, neg @ w
+    s_pos, s_neg = products(pos, w), products(neg, w)
     hinge, norm = mean_pair_hinge(s_pos, s_neg), float(w @ w)
     objective = 0.5 * lam * norm + hinge
     gap = max(0.0, hinge + lam * norm - alpha_mean)
@@ -389,7 +412,7 @@ def _record_gradient(trace, state, order, pos, neg, lam):
     """Add a point to the trace and raise the state's lower bound; return w, P(w) and the certificate."""
     t = state["updates"]
     w = state["step_sum"] / (lam * max(t, 1))
-    s_pos, s_neg = pos @ w, neg @ w
+    s_pos, s_neg = products(pos, w), products(neg, w)
     norm = float(w @ w)
     objective = 0.5 * lam * norm + mean_pair_hinge(s_pos, s_neg)
     if order == "permutation":
@@ -409,7 +432,7 @@ def _record_gradient(trace, state, order, pos, neg, lam):
 def _hinge_slope(s_pos, s_neg, pos, neg):
     """Return the gradient of the mean pair hinge: each violated pair pulls along -z_ij."""
     c_pos, c_neg = margin_violations(s_pos, s_neg)
-    return (neg.T @ c_neg - pos.T @ c_pos) / (len(s_pos) * len(s_neg))
+    return (weighted_row_sum(neg, c_neg) - weighted_row_sum(pos, c_pos)) / (len(s_pos) * len(s_neg))
 
 
 # Kernels ---------------------------------------------------------------------------------------------------------
@@ -432,27 +455,31 @@ def _prefetch(typing_context, address):
 
 
 @kernel()
-def _round_robin(pos_order, neg_order, shifts, start, rows, columns):
+def _round_robin(pos_order, neg_order, shifts, band, start, rows, columns):
     """Fill rows and columns with visits start, start + 1, ... of an epoch that visits each pair exactly once.
 
     As in a round-robin tournament: round r pairs the positive at place p with the negative at place (p + shifts[r]) mod
     n_neg. For a fixed p the n_neg shifts reach every negative once, so the visits are a bijection on the pairs,
     without storing k of anything. Each round visits every positive once: more even than draws.
+
+    Two rounds are played together, ``band`` places of the one, the same places of the other, and so on: with
+    neighbouring shifts they meet the same rows, and dual variables in the same cache lines. Measured on real data, gap
+    against epochs is that of a uniform permutation; four rounds together, or square tiles, are behind it for small lam.
     """
     n_pos, n_neg = len(pos_order), len(neg_order)
-    turn, place = start // n_pos, start % n_pos
-    opponent = (place + shifts[turn]) % n_neg
-    for t in range(len(rows)):
-        if place == n_pos:
-            place = 0
-            turn += 1
-            opponent = shifts[turn]
-        rows[t] = pos_order[place]
-        columns[t] = neg_order[opponent]
-        place += 1
-        opponent += 1
-        if opponent == n_neg:
-            opponent = 0
+    t = 0
+    while t < len(rows):
+        turn, done = divmod(start + t, 2 * n_pos)
+        n_rounds = min(2, n_neg - 2 * turn)
+        first = done // (n_rounds * band) * band  # the places of this band: first ... first + width - 1
+        width = min(band, n_pos - first)
+        side, place = divmod(done - n_rounds * first, width)
+        opponent = (first + place + shifts[2 * turn + side]) % n_neg
+        for p in range(first + place, first + min(width, place + len(rows) - t)):
+            rows[t] = pos_order[p]
+            columns[t] = neg_order[opponent]
+            t += 1
+            opponent = opponent + 1 if opponent + 1 < n_neg else 0
 
 
 @kernel(error_model="numpy")
@@ -464,144 +491,90 @@ def _dual_step(old, dot, squared_norm, lam_k):
     return min(1.0, max(0.0, old + (lam_k / squared_norm) * (1.0 - dot)))
 
 
+@kernel(error_model="numpy")
+def _dual_update(alpha, pair, dot, squared_norm, lam_k):
+    """Set a pair's dual variable by its step; return the change."""
+    old = alpha[pair]
+    alpha[pair] = _dual_step(old, dot, squared_norm, lam_k)
+    return alpha[pair] - old
+
+
+@kernel()
+def _prefetch_pair(alpha, n_neg, rows, columns, t):
+    """Ask for the dual variable of visit t: pairs that follow each other lie far apart in memory."""
+    _prefetch(alpha.ctypes.data + np.int64(8 * (np.uint64(rows[t]) * n_neg + np.uint64(columns[t]))))
+
+
 @kernel(fastmath=REDUCE, error_model="numpy")
 def _dual_sweep_dense(pos, neg, rows, columns, alpha, w, lam_k):
     """Update alpha (flat, row i of n_neg) and w at each visited pair in turn; return the change of sum(alpha).
 
-    The pairs' dual variables lie far apart in memory: each is asked for AHEAD visits before its turn.
+    Visits go in twos: an update cannot begin before the last one's w is there, so that its latency is what costs. Both
+    products with w are taken before either update; the first changes w by s1 z1, hence the second by s1 z1'z2.
     """
-    n_neg, d, last = neg.shape[0], w.shape[0], rows.shape[0] - 1
-    base = alpha.ctypes.data
-    change = 0.0
-    for t in range(rows.shape[0]):
-        soon = min(t + AHEAD, last)
-        _prefetch(base + 8 * (np.int64(rows[soon]) * n_neg + columns[soon]))
-        x_pos, x_neg = pos[rows[t]], neg[columns[t]]
-        dot = squared_norm = 0.0
+    n_neg, d, last = np.uint64(neg.shape[0]), w.shape[0], rows.shape[0] - 1
+    inverse, change = 1.0 / lam_k, 0.0
+    for t in range(0, last + 1, 2):
+        _prefetch_pair(alpha, n_neg, rows, columns, min(t + AHEAD, last))
+        _prefetch_pair(alpha, n_neg, rows, columns, min(t + AHEAD + 1, last))
+        u = min(t + 1, last)  # an odd last visit is made twice: the second finds its coordinate at the optimum
+        i1, i2 = np.uint64(rows[t]), np.uint64(rows[u])
+        j1, j2 = np.uint64(columns[t]), np.uint64(columns[u])
+        dot1 = dot2 = square1 = square2 = cross = 0.0
         for f in range(d):
-            z = x_pos[f] - x_neg[f]
-            dot += w[f] * z
-            squared_norm += z * z
-        pair = np.int64(rows[t]) * n_neg + columns[t]
-        old = alpha[pair]
-        new = _dual_step(old, dot, squared_norm, lam_k)
-        if new == old:
+            z1, z2 = np.float64(pos[i1, f]) - neg[j1, f], np.float64(pos[i2, f]) - neg[j2, f]
+            dot1 += w[f] * z1
+            dot2 += w[f] * z2
+            square1 += z1 * z1
+            square2 += z2 * z2
+            cross += z1 * z2
+        change1 = _dual_update(alpha, i1 * n_neg + j1, dot1, square1, lam_k)
+        step1 = inverse * change1
+        change2 = _dual_update(alpha, i2 * n_neg + j2, dot2 + step1 * cross, square2, lam_k)
+        step2 = inverse * change2
+        if step1 == 0.0 and step2 == 0.0:
             continue
-        alpha[pair] = new
-        change += new - old
-        step = (new - old) / lam_k
+        change += change1 + change2
         for f in range(d):
-            w[f] += step * (x_pos[f] - x_neg[f])
+            w[f] += step1 * (np.float64(pos[i1, f]) - neg[j1, f]) + step2 * (np.float64(pos[i2, f]) - neg[j2, f])
     return change
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _dual_sweep_sparse(p_data, p_cols, p_ptr, n_data, n_cols, n_ptr, rows, columns, alpha, w, lam_k):
-    """Do what ``_dual_sweep_dense`` does on CSR rows, at a cost of the two rows' stored values."""
-    n_neg, last = n_ptr.shape[0] - 1, rows.shape[0] - 1
-    base = alpha.ctypes.data
+def _dual_sweep_sparse(pos, neg, rows, columns, alpha, w, lam_k):
+    """Do what ``_dual_sweep_dense`` does on CSR rows, one visit at a time: z1'z2 would cost four merges of rows."""
+    n_neg, last = np.uint64(neg[2].size - 1), rows.shape[0] - 1
     change = 0.0
     for t in range(rows.shape[0]):
-        soon = min(t + AHEAD, last)
-        _prefetch(base + 8 * (np.int64(rows[soon]) * n_neg + columns[soon]))
-        p_from, p_to = p_ptr[rows[t]], p_ptr[rows[t] + 1]
-        n_from, n_to = n_ptr[columns[t]], n_ptr[columns[t] + 1]
-        dot = _dot(p_data, p_cols, p_from, p_to, w) - _dot(n_data, n_cols, n_from, n_to, w)
-        pair = np.int64(rows[t]) * n_neg + columns[t]
+        _prefetch_pair(alpha, n_neg, rows, columns, min(t + AHEAD, last))
+        i, j = np.uint32(rows[t]), np.uint32(columns[t])
+        dot = dot_difference(pos, i, neg, j, w)
+        pair = i * n_neg + j
         old = alpha[pair]
-        # at its bound and pushed outwards: no norm can change that, and the merge below is what costs
+        # at its bound and pushed outwards: no norm can change that, and the merge of two rows for it is what costs
         if (old == 0.0 and dot >= 1.0) or (old == 1.0 and dot <= 1.0):
             continue
-        squared_norm = _squared_distance(p_data, p_cols, p_from, p_to, n_data, n_cols, n_from, n_to)
-        new = _dual_step(old, dot, squared_norm, lam_k)
-        alpha[pair] = new
-        change += new - old
-        step = (new - old) / lam_k
-        _add(p_data, p_cols, p_from, p_to, step, w)
-        _add(n_data, n_cols, n_from, n_to, -step, w)
+        moved = _dual_update(alpha, pair, dot, squared_distance(pos, i, neg, j), lam_k)
+        change += moved
+        add_difference(pos, i, neg, j, moved / lam_k, w)
     return change
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _gradient_sweep_dense(pos, neg, rows, columns, t, step_sum, lam):
+def _gradient_sweep(pos, neg, rows, columns, t, step_sum, lam):
     """Add each visited pair's step to step_sum = lam t w; return the sum of the steps. t updates were done before.
 
     Update t + 1 has a = clip(lam (t + 1)(1 - w'z)/||z||^2, 0, 1) and w <- (1 - 1/(t + 1)) w + a z/(lam (t + 1)),
     which multiplied by lam (t + 1) reads step_sum <- step_sum + a z. Before the first update step_sum is 0, as is w.
     """
-    d = step_sum.shape[0]
     total = 0.0
     for visit in range(rows.shape[0]):
-        x_pos, x_neg = pos[rows[visit]], neg[columns[visit]]
-        dot = squared_norm = 0.0
-        for f in range(d):
-            z = x_pos[f] - x_neg[f]
-            dot += step_sum[f] * z
-            squared_norm += z * z
-        a = _dual_step(0.0, dot / (lam * max(t, 1)), squared_norm, lam * (t + 1))
-        t += 1
-        if a == 0.0:
-            continue
-        total += a
-        for f in range(d):
-            step_sum[f] += a * (x_pos[f] - x_neg[f])
-    return total
-
-
-@kernel(fastmath=REDUCE, error_model="numpy")
-def _gradient_sweep_sparse(p_data, p_cols, p_ptr, n_data, n_cols, n_ptr, rows, columns, t, step_sum, lam):
-    """Do what ``_gradient_sweep_dense`` does on CSR rows, at a cost of the two rows' stored values."""
-    total = 0.0
-    for visit in range(rows.shape[0]):
-        p_from, p_to = p_ptr[rows[visit]], p_ptr[rows[visit] + 1]
-        n_from, n_to = n_ptr[columns[visit]], n_ptr[columns[visit] + 1]
-        dot = _dot(p_data, p_cols, p_from, p_to, step_sum) - _dot(n_data, n_cols, n_from, n_to, step_sum)
-        margin = dot / (lam * max(t, 1))
+        i, j = np.uint32(rows[visit]), np.uint32(columns[visit])
+        margin, squared_norm = measure_difference(pos, i, neg, j, 1.0 / (lam * max(t, 1)), step_sum)
         t += 1
         if margin >= 1.0:
-            continue  # a = 0 without the merge of the two rows
-        squared_norm = _squared_distance(p_data, p_cols, p_from, p_to, n_data, n_cols, n_from, n_to)
+            continue
         a = _dual_step(0.0, margin, squared_norm, lam * t)
         total += a
-        _add(p_data, p_cols, p_from, p_to, a, step_sum)
-        _add(n_data, n_cols, n_from, n_to, -a, step_sum)
-    return total
-
-
-@kernel(fastmath=REDUCE, error_model="numpy")
-def _dot(data, cols, start, stop, w):
-    total = 0.0
-    for q in range(start, stop):
-        total += data[q] * w[cols[q]]
-    return total
-
-
-@kernel()
-def _add(data, cols, start, stop, factor, w):
-    for q in range(start, stop):
-        w[cols[q]] += factor * data[q]
-
-
-@kernel()
-def _squared_distance(p_data, p_cols, p, p_to, n_data, n_cols, n, n_to):
-    """Return ||x_i - x_j||^2 by merging two rows of sorted columns.
-
-    The union is walked rather than ||x_i||^2 + ||x_j||^2 - 2 x_i'x_j summed: it costs the same merge, does not cancel,
-    and is exactly 0 for identical rows.
-    """
-    total = 0.0
-    while p < p_to and n < n_to:
-        p_col, n_col = p_cols[p], n_cols[n]
-        z = 0.0
-        if p_col <= n_col:
-            z += p_data[p]
-            p += 1
-        if n_col <= p_col:
-            z -= n_data[n]
-            n += 1
-        total += z * z
-    for q in range(p, p_to):
-        total += p_data[q] * p_data[q]
-    for q in range(n, n_to):
-        total += n_data[q] * n_data[q]
+        add_difference(pos, i, neg, j, a, step_sum)
     return total

@@ -9,14 +9,17 @@ a quadratic whose minimiser solves (S+ + S- + bb' + lam I) w = -b. From top to b
 """
 
 import logging
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
-from aucsolvers._pairwise import check_squares, record_square
+from aucsolvers._jit import kernel
+from aucsolvers._pairwise import check_squares, mean_pair_square, record_square, row_sum_about, scores_about
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
+from aucsolvers._ranking import Ranking
+from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
 from aucsolvers.metrics import square_slopes
 
 logger = logging.getLogger(__name__)
@@ -24,6 +27,7 @@ logger = logging.getLogger(__name__)
 SOLVERS = ("auto", "cholesky", "cg")
 LARGEST_CHOLESKY = 4096  # features: the matrix then takes 128 MiB
 MAX_REFINEMENTS = 5
+BLOCK_BYTES = 2**18  # of rows centred at a time: they are multiplied while in the second-level cache
 
 
 class LSSVM(LinearScorer):
@@ -54,9 +58,10 @@ class LSSVM(LinearScorer):
     objective_ : float
         Q(coef_).
     dual_gap_ : float
-        ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex: certifies the objective, up to rounding.
+        ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex: certifies the objective. Taken from the
+        class moments where they are exact enough, with a bound on their rounding; otherwise from the rows.
     gradient_norm_ : float
-        ||dQ(w)||.
+        ||dQ(w)||, or the bound on it that dual_gap_ is from.
     n_iter_ : int
         Conjugate-gradient iterations, or factorisations (1) plus refinements.
     status_ : {"converged", "max_iter"}
@@ -79,10 +84,10 @@ class LSSVM(LinearScorer):
 
     Notes
     -----
-    Cholesky: O(n d^2 + d^3) time, O(n d + d^2) memory; where rounding hides lam, so that the factorisation fails,
-    conjugate gradients take over. Those need four products with X and one sort per iteration, and O(n + d) memory; a
-    sparse X is never centred or densified, its scores are centred instead. Nothing is drawn: the same machine, library
-    versions and number of BLAS threads give the same bits.
+    Cholesky: O(n d^2 + d^3) time and O(n + d^2) memory beside X, which is read twice, for its moments and its scores;
+    where rounding hides lam, so that the factorisation fails, conjugate gradients take over. Those need four products
+    with X and one sort per iteration, and O(n + d) memory. No X is copied to be centred or, being float32, converted.
+    Nothing is drawn: the same machine, library versions and number of BLAS threads give the same bits.
 
     References
     ----------
@@ -115,20 +120,20 @@ class LSSVM(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        solver = self.solver
-        X, y = self._validate_fit(X, y)
+        X, y = self._validate_fit(X, y, dtype=FLOATS)
         check_squares(X)
-        if solver == "auto":
-            small = X.shape[1] <= min(X.shape[0], LARGEST_CHOLESKY)
-            solver = "cholesky" if small and not sparse.issparse(X) else "cg"
-        elif solver == "cholesky" and sparse.issparse(X):
-            raise ValueError("Expected dense X for solver='cholesky', got a sparse matrix. Use solver='cg' or 'auto'.")
-        drive = solve_by_cholesky if solver == "cholesky" else solve_by_conjugate_gradients
-        # differences of rows do not see a common shift, rounding does: move dense rows to where it is smallest
-        shifted = X if sparse.issparse(X) else X - X.mean(axis=0)
-        result = drive(shifted, y, self.lam, self.tol, self.max_iter)
+        drive = solve_by_cholesky if self._factors(X) else solve_by_conjugate_gradients
+        result = drive(X, y, self.lam, self.tol, self.max_iter)
         self.gradient_norm_ = float(np.sqrt(2.0 * self.lam * result.dual_gap))
         return self._publish(result, X, y)
+
+    def _factors(self, X):
+        """Return whether to factor the Hessian of X."""
+        if self.solver == "auto":
+            return not sparse.issparse(X) and X.shape[1] <= min(X.shape[0], LARGEST_CHOLESKY)
+        if self.solver == "cholesky" and sparse.issparse(X):
+            raise ValueError("Expected dense X for solver='cholesky', got a sparse matrix. Use solver='cg' or 'auto'.")
+        return self.solver == "cholesky"
 
 
 # Drivers ---------------------------------------------------------------------------------------------------------
@@ -136,20 +141,30 @@ class LSSVM(LinearScorer):
 
 def solve_by_cholesky(X, y, lam, tol, max_iter):
     """Minimise Q by factoring its Hessian; X is dense, y is +-1. Return a SolverResult (nothing to go on from)."""
-    positive = y > 0
-    trace, w = Trace(), np.zeros(X.shape[1])
+    trace, positive = Trace(), y > 0
+    moments = class_moments(X, positive)
+    b, hessian = moments.b, moments.hessian(lam)
     try:
-        factor = linalg.cho_factor(_hessian(X, positive, lam), lower=True, overwrite_a=True, check_finite=False)
+        factor = linalg.cho_factor(hessian, check_finite=False)
     except linalg.LinAlgError:
         logger.info("conjugate gradients instead of cholesky: lam=%g is lost in the rounding of the covariances", lam)
         return solve_by_conjugate_gradients(X, y, lam, tol, max_iter)
-    gradient, objective, gap = record_square(trace, 0, w, X, positive, lam)
-    for n_iter in range(1, 1 + min(1 + MAX_REFINEMENTS, 1 + max_iter)):
-        # Newton's step: exact from anywhere, so that repeating it corrects the factorisation's rounding errors
+    trace.add_with_auc(0, 0.5, float(b @ b) / (2.0 * lam), 0.5)  # w = 0: Q = 1/2, dQ = b, all scores tied
+    w, n_iter = -linalg.cho_solve(factor, b, check_finite=False), 1
+    # 1. the usual case: the moments certify w, and the rows are read once more, for their scores
+    gap = moments.gap_bound(hessian, w, lam)
+    if gap <= tol:
+        scores = row_scores(X, w)
+        area, threshold = Ranking(scores, positive).auc_and_threshold()
+        objective = 0.5 * lam * float(w @ w) + mean_pair_square(scores[positive], scores[~positive])
+        trace.add_with_auc(n_iter, objective, gap, area)
+        return SolverResult(w, -threshold, objective, gap, n_iter, CONVERGED, trace.as_history())
+    # 2. rounding may be in the way: the gradient from the rows, and Newton steps that correct the factorisation
+    gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam, moments.centre)
+    while gap > tol and n_iter <= min(MAX_REFINEMENTS, max_iter):
+        n_iter += 1
         w = w - linalg.cho_solve(factor, gradient, check_finite=False)
-        gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam)
-        if gap <= tol:
-            break
+        gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam, moments.centre)
     status = CONVERGED if gap <= tol else MAX_ITER
     return SolverResult(w, None, objective, gap, n_iter, status, trace.as_history())
 
@@ -163,12 +178,11 @@ def solve_by_conjugate_gradients(X, y, lam, tol, max_iter):
     The gradient is recomputed from w at each iteration instead of carried along by recurrence: the certificate is then
     that of w, at the price of two more products with X.
     """
-    positive = y > 0
-    trace, w = Trace(), np.zeros(X.shape[1])
+    trace, positive, w = Trace(), y > 0, np.zeros(X.shape[1])
+    centre = None if sparse.issparse(X) else _centre(X)
     is_wide = X.shape[1] > X.shape[0]
-    inverse_diagonal = np.ones_like(w) if is_wide else 1.0 / _hessian_diagonal(X, positive, lam)
-    curve = partial(_hessian_product, X, positive, lam)
-    gradient, objective, gap = record_square(trace, 0, w, X, positive, lam)
+    inverse_diagonal = np.ones_like(w) if is_wide else 1.0 / _hessian_diagonal(X, positive, lam, centre)
+    gradient, objective, gap = record_square(trace, 0, w, X, positive, lam, centre)
     direction, old_slope = np.zeros_like(w), np.inf
     n_iter = 0
     # at least one step, if there is one: w = 0 may be within tol (large lam, tiny features) but ranks nothing
@@ -179,39 +193,140 @@ def solve_by_conjugate_gradients(X, y, lam, tol, max_iter):
         direction = descent + (slope / old_slope) * direction
         old_slope = slope
         # the exact minimum along the direction; its slope is read off the gradient, which need not be conjugate
-        w = w - (gradient @ direction) / (direction @ curve(direction)) * direction
-        gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam)
+        curved = _hessian_product(X, positive, lam, centre, direction)
+        w = w - (gradient @ direction) / (direction @ curved) * direction
+        gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam, centre)
     status = CONVERGED if gap <= tol else MAX_ITER
     return SolverResult(w, None, objective, gap, n_iter, status, trace.as_history())
 
 
-# The quadratic ---------------------------------------------------------------------------------------------------
-
-
-def _hessian(X, positive, lam):
-    """Return S+ + S- + bb' + lam I, from rows centred by class."""
-    means = [X[positive].mean(axis=0), X[~positive].mean(axis=0)]
-    b = means[1] - means[0]
-    hessian = np.outer(b, b)
-    for rows, mean in zip((X[positive], X[~positive]), means, strict=True):
-        centred = rows - mean
-        hessian += centred.T @ centred / len(rows)
-    hessian[np.diag_indices_from(hessian)] += lam
-    return hessian
-
-
-def _hessian_product(X, positive, lam, v):
+def _hessian_product(X, positive, lam, centre, v):
     """Return the Hessian times v: the gradient without its constant part, two products with X."""
-    return lam * v + X.T @ square_slopes(X @ v, positive, margin=0.0)
+    slopes = square_slopes(scores_about(centre, X, v), positive, margin=0.0)
+    return lam * v + row_sum_about(centre, X, slopes)
 
 
-def _hessian_diagonal(X, positive, lam):
+def _hessian_diagonal(X, positive, lam, centre):
     """Return the Hessian's diagonal, lam + var+ + var- + b^2, without centring a sparse X.
 
     The variance as a difference of moments cancels for features far from 0: harmless in a preconditioner, once
     rounding below 0 is clipped.
     """
-    squares = X.multiply(X).tocsr() if sparse.issparse(X) else X * X
-    mean, square = ([np.asarray(A[rows].mean(axis=0)).ravel() for rows in (positive, ~positive)] for A in (X, squares))
-    variances = np.maximum(square[0] - mean[0] ** 2, 0.0) + np.maximum(square[1] - mean[1] ** 2, 0.0)
-    return lam + variances + (mean[1] - mean[0]) ** 2
+    shares = [rows / np.count_nonzero(rows) for rows in (positive, ~positive)]
+    mean = [row_sum_about(centre, X, share) for share in shares]
+    square = [_square_sum_about(centre, X, share) for share in shares]
+    spread = sum(np.maximum(s - m * m, 0.0) for m, s in zip(mean, square, strict=True))
+    return lam + spread + (mean[1] - mean[0]) ** 2
+
+
+def _square_sum_about(centre, X, weights):
+    """Return sum_i weights_i (x_i - centre)^2 by column; centre is None for sparse X."""
+    if centre is None:
+        squares = np.square(X.data, dtype=np.float64)
+        return weighted_row_sum(sparse.csr_array((squares, X.indices, X.indptr), shape=X.shape), weights)
+    total = np.zeros(X.shape[1])
+    _add_squares_about(centre, X, weights, total)
+    return total
+
+
+@kernel(fastmath={"contract"})
+def _add_squares_about(centre, rows, weights, total):
+    for i in range(rows.shape[0]):
+        for f in range(rows.shape[1]):
+            z = rows[i, f] - centre[f]
+            total[f] += weights[i] * z * z
+
+
+# Class moments ---------------------------------------------------------------------------------------------------
+
+
+class Moments(NamedTuple):
+    """Class means and the sum of the class covariances, of rows from which ``centre`` was taken."""
+
+    centre: np.ndarray
+    means: np.ndarray  # m- and m+, each less the centre
+    spread: np.ndarray  # S+ + S-, upper triangle
+    rounding: float  # bound on the relative rounding error of a sum over the rows
+
+    @property
+    def b(self):
+        return self.means[0] - self.means[1]
+
+    def hessian(self, lam):
+        """Return S+ + S- + bb' + lam I, upper triangle."""
+        hessian = self.spread + np.outer(self.b, self.b)
+        hessian[np.diag_indices_from(hessian)] += lam
+        return hessian
+
+    def gap_bound(self, hessian, w, lam):
+        """Return a bound on ||dQ(w)||^2/(2 lam) that allows for the rounding of the moments.
+
+        dQ(w) = H w + b. With M^2 the mean square of the rows' lengths, summed over the classes, the rounding errors of
+        H are at most g M^2 in norm and those of b at most g M, where g is ``rounding``: an entry of H is a sum of
+        products, whose absolute values sum to at most the lengths of two columns multiplied (Cauchy and Schwarz), and
+        the squares of all those lengths sum to M^2.
+        """
+        residual = linalg.blas.dsymv(1.0, hessian, w) + self.b
+        size = np.sqrt(self.spread.trace() + np.vdot(self.means, self.means))
+        bound = np.linalg.norm(residual) + self.rounding * size * (1.0 + size * np.linalg.norm(w))
+        return float(bound) ** 2 / (2.0 * lam)
+
+
+def class_moments(X, positive):
+    """Return the Moments of dense X, float64 or float32, read once: about the cost of X'X.
+
+    Blocks of rows are centred by class about the blocks' own means, in the cache, and added up by symmetric rank-k
+    updates. Sets of n_a and n_b rows with means m_a, m_b and scatter S_a, S_b have together the scatter
+
+        S_a + S_b + n_a n_b/(n_a + n_b) (m_a - m_b)(m_a - m_b)'                 (Chan, Golub, LeVeque 1983)
+
+    so that a block brings two more rows: its classes' distances from the means so far.
+    """
+    n, d = X.shape
+    size = min(n, max(d, BLOCK_BYTES // (8 * d)))
+    group = positive.view(np.uint8)
+    sizes, counts = np.bincount(group, minlength=2), np.zeros(2)
+    centre, means, spread = _centre(X), np.zeros((2, d)), np.zeros((d, d), order="F")
+    block = np.empty((size + 2, d))
+    for start in range(0, n, size):
+        rows = X[start : start + size]
+        filled = block[: len(rows) + 2]
+        _centre_block(rows, group[start : start + size], centre, 1.0 / np.sqrt(sizes), counts, means, filled)
+        spread = linalg.blas.dsyrk(1.0, filled.T, beta=1.0, c=spread, overwrite_c=True)
+    # a sum of m terms has a relative error of at most m/2 eps; 8 sums and products in a row, generously counted
+    longest = size + n / size + d
+    return Moments(centre, means, spread, 4.0 * longest * np.finfo(np.float64).eps)
+
+
+def _centre(X):
+    """Return a point among the rows of dense X: differences of rows do not see it, their rounding errors do."""
+    return X[: max(1, BLOCK_BYTES // (8 * X.shape[1]))].mean(axis=0, dtype=np.float64)
+
+
+@kernel(error_model="numpy")
+def _centre_block(rows, group, centre, scale, counts, means, block):
+    """Fill block: rows less their class's mean, then the two rows of Chan's formula, all times the class's scale.
+
+    ``counts`` and ``means`` (less the centre) of the rows before this block are moved on to include it.
+    """
+    n, d = rows.shape
+    here, sums = np.zeros(2), np.zeros((2, d))
+    for i in range(n):
+        here[group[i]] += 1.0
+        own = sums[group[i]]
+        for f in range(d):
+            block[i, f] = rows[i, f] - centre[f]
+            own[f] += block[i, f]
+    for c in range(2):
+        before, share = counts[c], here[c] / max(counts[c] + here[c], 1.0)
+        weight = scale[c] * np.sqrt(before * share)
+        for f in range(d):
+            sums[c, f] /= max(here[c], 1.0)
+            shift = sums[c, f] - means[c, f]
+            block[n + c, f] = weight * shift
+            means[c, f] += share * shift
+        counts[c] += here[c]
+    for i in range(n):
+        mean, factor = sums[group[i]], scale[group[i]]
+        for f in range(d):
+            block[i, f] = factor * (block[i, f] - mean[f])

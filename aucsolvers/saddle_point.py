@@ -19,10 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._certify import SQUARE, Objective, checked_rows
 from aucsolvers._jit import kernel
-from aucsolvers._pairwise import check_squares, record_square
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
-from aucsolvers._rows import REDUCE, add, as_rows, dot, squared_norms
+from aucsolvers._prefetch import AHEAD, prefetch_row
+from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, dot, row_scores, squared_norms, weighted_row_sum
+
+LOOK_SHARE = 8  # a look at all rows costs half an epoch: at most one for that many epochs of the run so far
 
 
 class SPDAM(LinearScorer):
@@ -40,7 +43,7 @@ class SPDAM(LinearScorer):
         Small batches need fewer epochs, by the square root of the size on ill-conditioned problems (ijcnn1, lam = 1e-2:
         204 at 0.1, 13 at 16, 9 at 4); below some 10 rows the O(d) beside the rows eats that up.
     tol : float, default=1e-6
-        Stop when the certificate is at most tol; Q(0) = 1/2. Looked at after each epoch. 0 uses up max_iter.
+        Stop when the certificate is at most tol; Q(0) = 1/2. Looked at where history_ has a point. 0 uses up max_iter.
     max_iter : int, default=1000
         Largest number of epochs of ceil(n / batch) steps.
     random_state : int, Generator, RandomState or None, default=None
@@ -65,8 +68,8 @@ class SPDAM(LinearScorer):
     status_ : {"converged", "max_iter"}
         Whether dual_gap_ <= tol.
     history_ : dict of ndarray
-        ``updates`` (steps), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start and after each
-        epoch.
+        ``updates`` (steps), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start, after each of
+        the first 16 epochs, then every time that another 8th of them is done, and at the end.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
 
@@ -122,8 +125,8 @@ class SPDAM(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y)
-        check_squares(X)
+        X, y = self._validate_fit(X, y, dtype=FLOATS)
+        X = checked_rows(X)
         n = len(y)
         whole = isinstance(self.batch_size, numbers.Integral)
         batch = min(n, int(self.batch_size) if whole else max(1, round(self.batch_size * n)))
@@ -161,26 +164,31 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     """
     # 1. the class moments that stand for the centred rows, the steps' lengths, and where to start
     n, d = X.shape
-    centring, rows = centring_of(X, y), as_rows(X)
+    objective = Objective(X, y > 0, lam, SQUARE)
+    centring = centring_of(objective.rows)
     steps = step_sizes(centring.kappa2, lam, n, batch)
     generator = state["generator"]
-    beta, w, ahead = (state.get(name, np.zeros(size)) for name, size in (("beta", n), ("w", d), ("ahead", d)))
-    beta, w, ahead = beta.copy(), w.copy(), ahead.copy()
-    trace, n_iter = Trace(), 0
-    _, objective, gap = record_square(trace, 0, w, X, y > 0, lam)
+    beta, w, ahead = (state.get(name, np.zeros(size)).copy() for name, size in (("beta", n), ("w", d), ("ahead", d)))
+    trace, n_iter, coming = Trace(), 0, 0
+    fresh = "w" not in state
 
     # at least one epoch from a cold start: w = 0 may be within tol (large lam, tiny features) but ranks nothing
-    while (gap > tol or (n_iter == 0 and "w" not in state)) and n_iter < max_iter:
-        # 2. u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up over epochs
-        u = _mean_pull(X, centring, beta)
-        # 3. one epoch of steps
-        batches = draw_batches(n, batch, generator)
-        _epoch(rows, centring.group, centring.means, centring.weight, batches, beta, u, w, ahead, lam, *steps)
+    while True:
+        # 2. the certificate, not before another 8th of the epochs: the run is that much too long at worst
+        if n_iter == coming:
+            look = objective.look(w)
+            trace.add_with_auc(n_iter * -(-n // batch), look.objective, look.gap, look.auc)
+            coming = min(max_iter, n_iter + max(1, n_iter // LOOK_SHARE))
+            if n_iter == max_iter or (look.gap <= tol and not (fresh and n_iter == 0)):
+                break
+        # 3. one epoch of steps, from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up over epochs
+        u, batches = _mean_pull(X, centring, beta), draw_batches(n, batch, generator)
+        _epoch(as_rows(X), *centring[:3], centring.b, batches, beta, u, w, ahead, lam, *steps)
         n_iter += 1
-        _, objective, gap = record_square(trace, n_iter * len(batches), w, X, y > 0, lam)
-    status = CONVERGED if gap <= tol else MAX_ITER
+    status = CONVERGED if look.gap <= tol else MAX_ITER
     state = {"generator": generator, "beta": beta, "w": w, "ahead": ahead, "rate": steps.theta}
-    return SolverResult(w.copy(), None, objective, gap, n_iter, status, trace.as_history(), state)
+    history = trace.as_history()
+    return SolverResult(w.copy(), -look.threshold, look.objective, look.gap, n_iter, status, history, state)
 
 
 # Steps -----------------------------------------------------------------------------------------------------------
@@ -192,17 +200,19 @@ class Centring(NamedTuple):
     group: np.ndarray
     means: np.ndarray
     weight: np.ndarray
+    b: np.ndarray  # m- - m+
     kappa2: float  # max_i ||x~_i||^2
 
 
-def centring_of(X, y):
-    """Return the Centring of the rows of X, dense or CSR, by their class in y (+-1)."""
-    group = (y > 0).astype(np.uint8)
-    means = np.vstack([np.asarray(X[group == c].mean(axis=0)).ravel() for c in (0, 1)])
-    weight = np.sqrt(len(y) / np.bincount(group))  # 1/sqrt(share of the class)
+def centring_of(rows):
+    """Return the Centring of ``rows``, which know their class moments."""
+    group, means = rows.positive.astype(np.uint8), rows.means
+    weight = np.sqrt(len(group) / rows.counts)  # 1/sqrt(share of the class)
     # ||x - m||^2 = ||x||^2 - 2 x'm + ||m||^2; what rounding takes below 0 is 0
-    offsets = squared_norms(X) - 2.0 * (X @ means.T)[np.arange(len(y)), group] + (means**2).sum(axis=1)[group]
-    return Centring(group, means, weight, float(np.maximum(weight[group] ** 2 * offsets, 0.0).max()))
+    products = np.where(rows.positive, row_scores(rows.X, means[1]), row_scores(rows.X, means[0]))
+    offsets = squared_norms(rows.X) - 2.0 * products + (means**2).sum(axis=1)[group]
+    kappa2 = float(np.maximum(weight[group] ** 2 * offsets, 0.0).max())
+    return Centring(group, means, weight, means[0] - means[1], kappa2)
 
 
 class StepSizes(NamedTuple):
@@ -234,7 +244,7 @@ def step_sizes(kappa2, lam, n, batch):
 def _mean_pull(X, centring, beta):
     """Return u = 1/n sum_i beta_i x~_i."""
     pulls = centring.weight[centring.group] * beta / len(beta)
-    return X.T @ pulls - np.bincount(centring.group, weights=pulls, minlength=2) @ centring.means
+    return weighted_row_sum(X, pulls) - np.bincount(centring.group, weights=pulls, minlength=2) @ centring.means
 
 
 def draw_batches(n, batch, generator):
@@ -262,52 +272,59 @@ def _choose(order, draws):
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _epoch(rows, group, means, weight, batches, beta, u, w, ahead, lam, sigma, tau, theta):
+def _epoch(rows, group, means, weight, b, batches, beta, u, w, ahead, lam, sigma, tau, theta):
     """Make a step for each row of batches; update beta, u, w and ahead in place (table 1 of the source)."""
-    n, d = beta.shape[0], w.shape[0]
-    delta, pull, centre, moved = np.zeros(d), np.empty(d), np.zeros(2), np.zeros(2)
-    for f in range(d):
-        centre[0] += means[0, f] * ahead[f]
-        centre[1] += means[1, f] * ahead[f]
+    n, size, visits = beta.shape[0], batches.shape[1], batches.ravel()
+    delta, pull, square = np.zeros(w.shape[0]), np.empty(w.shape[0]), _inner(b, b)
     for step in range(batches.shape[0]):
-        # 1. dual: beta_i = (sigma ahead'x~_i + beta_i)/(1 + sigma); delta collects 1/n (change of beta_i) x~_i
-        moved[:] = 0.0
-        for s in range(batches.shape[1]):
-            i = batches[step, s]
-            c = group[i]
-            old = beta[i]
-            beta[i] = (sigma * weight[c] * (dot(rows, i, ahead) - centre[c]) + old) / (1.0 + sigma)
+        # 1. dual: beta_i = (sigma ahead'x~_i + beta_i)/(1 + sigma); delta collects 1/n (change of beta_i) x~_i, but for
+        #    the means' part, whose factors are ``moved``
+        of_negatives, of_positives = _inner(means[0], ahead), _inner(means[1], ahead)
+        moved_negatives = moved_positives = 0.0
+        for s in range(step * size, (step + 1) * size):
+            prefetch_row(rows, visits[min(s + AHEAD, visits.size - 1)])
+            i = visits[s]
+            c, old = group[i], beta[i]
+            score = dot(rows, i, ahead) - (of_positives if c else of_negatives)
+            beta[i] = (sigma * weight[c] * score + old) / (1.0 + sigma)
             change = weight[c] * (beta[i] - old) / n
-            moved[c] += change
+            if c:
+                moved_positives += change
+            else:
+                moved_negatives += change
             add(rows, i, change, delta)
-        # 2. primal
-        _proximal_step(means, moved, n / batches.shape[1], delta, pull, centre, u, w, ahead, lam, tau, theta)
+        # 2. primal: argmin g(w) + u~'w + ||w - old||^2/(2 tau), u~ = u + n/m delta, solves (c I + bb') w = pull with
+        #    c = lam + 1/tau; by Sherman and Morrison w = (pull - b b'pull/(c + b'b))/c
+        _gather_pull(delta, moved_negatives, moved_positives, means, b, n / size, tau, u, w, pull)
+        c = lam + 1.0 / tau
+        _move(pull, _inner(b, pull) / (c + square), c, b, theta, w, ahead)
 
 
-@kernel(fastmath=REDUCE, error_model="numpy")
-def _proximal_step(means, moved, boost, delta, pull, centre, u, w, ahead, lam, tau, theta):
-    """Set w to argmin g(w) + u~'w + ||w - old||^2/(2 tau), where u~ = u + boost delta; then u += delta, delta = 0.
+# Sums and stores never share a loop, as _rows.py explains.
 
-    The minimum solves (c I + bb') w = r with c = lam + 1/tau and r = old/tau - b - u~; by Sherman and Morrison
-    w = (r - b b'r/(c + b'b))/c. ``delta`` comes without the class means' part, which ``moved`` holds the factors of.
-    """
-    d = w.shape[0]
-    dot = norm = 0.0
-    for f in range(d):
-        step = delta[f] - moved[0] * means[0, f] - moved[1] * means[1, f]
-        b = means[0, f] - means[1, f]
-        pull[f] = w[f] / tau - b - (u[f] + boost * step)
-        dot += b * pull[f]
-        norm += b * b
+
+@kernel(error_model="numpy")
+def _gather_pull(delta, moved_negatives, moved_positives, means, b, boost, tau, u, w, pull):
+    """Set pull to w/tau - b - (u + boost delta); then u += delta, delta = 0."""
+    for f in range(w.shape[0]):
+        step = delta[f] - moved_negatives * means[0, f] - moved_positives * means[1, f]
+        pull[f] = w[f] / tau - b[f] - (u[f] + boost * step)
         u[f] += step
         delta[f] = 0.0
-    c = lam + 1.0 / tau
-    along = dot / (c + norm)
-    of_negatives = of_positives = 0.0
-    for f in range(d):
-        new = (pull[f] - along * (means[0, f] - means[1, f])) / c
+
+
+@kernel(error_model="numpy")
+def _move(pull, along, c, b, theta, w, ahead):
+    """Set w to (pull - along b)/c, and ahead to where theta more of the same move leads."""
+    for f in range(w.shape[0]):
+        new = (pull[f] - along * b[f]) / c
         ahead[f] = new + theta * (new - w[f])
         w[f] = new
-        of_negatives += means[0, f] * ahead[f]
-        of_positives += means[1, f] * ahead[f]
-    centre[0], centre[1] = of_negatives, of_positives
+
+
+@kernel(fastmath=REDUCE)
+def _inner(a, b):
+    total = 0.0
+    for f in range(a.shape[0]):
+        total += a[f] * b[f]
+    return total

@@ -34,8 +34,9 @@ class GeometricUnderSampler(BaseCleaningSampler):
     n_bins : int, default=10
         M >= 1; the source does not give it. M = 1 keeps every row (under u2: every one of the nearest).
     estimator : classifier with ``decision_function``, default=None
-        A linear model (``coef_``) or a kernel SVM (``dual_coef_``, ``support_vectors_``), for two classes; a clone of
-        it is fitted. To use a model that is already fitted, pass ``sklearn.frozen.FrozenEstimator(model)``. None is
+        A linear model (``coef_``) or a kernel SVM (``dual_coef_``, ``support_vectors_``), for two classes: ours, and
+        scikit-learn's LinearSVC, SVC and NuSVC with any kernel but a precomputed or callable one. A clone of it is
+        fitted. To use a model that is already fitted, pass ``sklearn.frozen.FrozenEstimator(model)``. None is
         ``LinearSVM(class_weight="balanced")``: without weights the hinge loss of a rare class is cheapest paid, w is
         0 up to rounding, and distances to that hyperplane are noise. Features are taken as they are: put the scaler
         *before* the sampler in the pipeline.
@@ -62,7 +63,8 @@ class GeometricUnderSampler(BaseCleaningSampler):
     Raises
     ------
     ValueError
-        On an undefined parameter, a single class, or a hyperplane with w = 0, to which no distance exists.
+        On an undefined parameter, a single class, a hyperplane with w = 0, to which no distance exists, or scores that
+        are not finite.
     TypeError
         If the estimator has no weight vector to measure distances by.
 
@@ -79,7 +81,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
     a subregion of more weight, less random than plain under-sampling. Quotas per bin are our reading of that: the rates
     of Lu et al. as weights, and no chance in how many rows each subregion contributes.
 
-    Cost: one SVM, one evaluation of it, O(n log n) for u2 and wu. Memory: O(n) beside the data.
+    Cost: one SVM, one evaluation of it, O(n), and O(n log n) for wu. Memory: O(n) beside the data.
 
     References
     ----------
@@ -121,7 +123,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
         estimator_stream, draw_stream = as_generator(self.random_state).spawn(2)
         self.estimator_ = self._fit_estimator(X, y == minority, estimator_stream)
         majority = np.flatnonzero(y != minority)
-        self.distances_ = hyperplane_distances(self.estimator_, X[majority])
+        self.distances_ = hyperplane_distances(self.estimator_, X)[majority]
         uniforms = draw_stream.random(len(majority))
 
         self.rates_ = np.ones(len(majority))
@@ -154,30 +156,35 @@ class GeometricUnderSampler(BaseCleaningSampler):
 
 def hyperplane_distances(estimator, X):
     """Return |f(x)| / ||w|| for the rows of X, f and w being those of a fitted two-class linear model or kernel SVM."""
-    if hasattr(estimator, "coef_"):
-        coef = estimator.coef_
-        norm = np.linalg.norm(coef.data if sparse.issparse(coef) else coef)
-        if _is_rounding(estimator, X):
-            norm = 0.0
-    elif hasattr(estimator, "dual_coef_") and hasattr(estimator, "support_vectors_"):
-        norm = _kernel_norm(estimator)
-    else:
+    is_linear = hasattr(estimator, "coef_")
+    # of a precomputed kernel scikit-learn keeps no vectors
+    is_kernel = hasattr(estimator, "dual_coef_") and np.shape(getattr(estimator, "support_vectors_", None))[:1] > (0,)
+    if not is_linear and not is_kernel:
         raise TypeError(
             f"Expected a linear model (coef_) or a kernel SVM (dual_coef_, support_vectors_), got "
             f"{type(estimator).__name__}. Pass an SVM, and put its preprocessing before the sampler in the pipeline."
         )
+    scores = estimator.decision_function(X)
+    if np.ndim(scores) != 1 or not np.isfinite(scores).all():
+        raise ValueError(
+            f"Expected one finite score per row, got shape {np.shape(scores)} from {type(estimator).__name__}. "
+            "Fit it on two classes, and scale the features first."
+        )
+    norm = _linear_norm(estimator, scores) if is_linear else _kernel_norm(estimator)
     if not norm > 0:
         raise ValueError(
             f"Expected a hyperplane with w != 0 to measure distances from, got w = 0 from {type(estimator).__name__}. "
             "Are all features constant? If not, raise C or set class_weight='balanced' on the estimator."
         )
-    return np.abs(estimator.decision_function(X)) / norm
+    return np.abs(scores) / norm
 
 
-def _is_rounding(linear, X):
-    """Tell whether a linear model's scores vary by no more than the rounding of its intercept: w = 0 but for that."""
+def _linear_norm(linear, scores):
+    """Return ||w|| of a linear model; 0 if its scores vary by no more than the rounding of its intercept."""
     bias = float(np.ravel(getattr(linear, "intercept_", 0.0))[0])
-    return np.abs(linear.decision_function(X) - bias).max() <= 1e-12 * abs(bias)
+    if np.abs(scores - bias).max() <= 1e-12 * abs(bias):
+        return 0.0
+    return np.linalg.norm(linear.coef_.data if sparse.issparse(linear.coef_) else linear.coef_)
 
 
 def _kernel_norm(svm):
@@ -213,13 +220,24 @@ def _sample(distances, uniforms, scheme, n_bins, n_min):
     """Return rates and whether kept, of the rows of one majority class, for a scheme other than auto."""
     candidates = np.arange(len(distances))
     if scheme == "u2":
-        candidates = np.argsort(distances, kind="stable")[: RATIO_OF_U2 * n_min]
+        candidates = _nearest(distances, RATIO_OF_U2 * n_min)
     bins = bins_of_distance(distances[candidates], n_bins)
     rates = np.zeros(len(distances))
     rates[candidates] = 1.0 - (bins - 1) / n_bins
     if scheme == "wu":
         return rates, _within_quota(bins, uniforms, n_bins)
     return rates, uniforms < rates
+
+
+def _nearest(distances, count):
+    """Return the positions of the ``count`` smallest distances, of equal ones the first: O(n), without a sort."""
+    if count >= len(distances):
+        return np.arange(len(distances))
+    farthest = np.partition(distances, count - 1)[count - 1]
+    chosen = distances < farthest
+    ties = np.flatnonzero(distances == farthest)
+    chosen[ties[: count - np.count_nonzero(chosen)]] = True
+    return np.flatnonzero(chosen)
 
 
 def _within_quota(bins, uniforms, n_bins):

@@ -1,55 +1,181 @@
-"""A contest: two ways to the same result, timed in turn (A B A B ...) so that a noisy machine hurts both."""
+"""A contest: two ways to a result of the same quality, timed in turn (A B A B ...), so that noise hurts both.
+
+Equal quality comes first: each side runs at the loosest tolerance whose result reaches the target. It is found once,
+outside the timing, by going down a ladder of tolerances.
+"""
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a contest may take."""
+
+    contest_s: float  # rounds go on for as long
+    slow_s: float  # a side slower than this is not called again: the call that tuned it is the one that counts
+    patience_s: float  # tuning goes down no further after a call as long as this
+    least_rounds: int = 3
+    most_rounds: int = 31
+
+
+FULL = Budget(contest_s=2.0, slow_s=5.0, patience_s=12.0)
+QUICK = Budget(contest_s=0.3, slow_s=1.0, patience_s=1.0)
+
+
+class SelfTimed(NamedTuple):
+    """What a call returns that knows better than the clock around it what is to count."""
+
+    seconds: float
+    value: Any
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way to the result: the call that is timed, and what an untimed call of it has shown."""
+
+    name: str
+    call: Callable[[], Any]
+    quality: float  # smaller is better
+    seconds: float  # of that untimed call
+    setting: str = ""  # of the tolerance that reached the target
 
 
 @dataclass(frozen=True)
 class Contest:
-    """What is compared; ``quality`` maps each result to the number in which the two must agree or ours be better."""
+    """What is compared. ``least_ratio`` is the goal for peer time / our time; None: the numbers are shown, not judged.
+
+    ``target`` is the quality that both sides have to reach; None where quality is shown only.
+    """
 
     task: str
     data: str
-    peer_name: str
-    ours: Callable[[], Any]
-    peer: Callable[[], Any]
-    quality: Callable[[Any], float]
-    quality_name: str
+    setting: str
+    ours: Side
+    peer: Side
+    least_ratio: float | None
+    target: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Medians over the rounds; ``ratio`` is the median of peer time / our time, round by round."""
+    """The times of a contest, round by round; a side that was too slow to be called again has one."""
 
     contest: Contest
-    first_call_s: float
-    ours_s: float
-    peer_s: float
-    ratio: float
-    ours_quality: float
-    peer_quality: float
+    ours_s: tuple[float, ...]
+    peer_s: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """The median over the rounds of peer time / our time: of the same moment, hence under the same load."""
+        if len(self.ours_s) == len(self.peer_s):
+            return statistics.median(b / a for a, b in zip(self.ours_s, self.peer_s, strict=True))
+        return statistics.median(self.peer_s) / statistics.median(self.ours_s)
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the peer was stopped short of the target: its time, and the ratio, are then lower bounds."""
+        return self.contest.target is not None and not self.contest.peer.quality <= self.contest.target
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether we reached the target: a ratio means nothing otherwise."""
+        return self.contest.target is None or self.contest.ours.quality <= self.contest.target
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the cell meets the goal; None if there is none, or a bound below the goal leaves it open."""
+        least = self.contest.least_ratio
+        if least is None:
+            return None
+        if self.is_equal and self.is_bound and self.ratio < least:
+            return None
+        return self.is_equal and self.ratio >= least
 
 
-def run(contest: Contest, rounds: int = 7) -> Outcome:
-    """Time both sides ``rounds`` times after one call each that is not counted."""
-    first_call_s, ours = _timed(contest.ours)
-    _, peer = _timed(contest.peer)
-    times = [(_timed(contest.ours)[0], _timed(contest.peer)[0]) for _ in range(rounds)]
-    return Outcome(
-        contest=contest,
-        first_call_s=first_call_s,
-        ours_s=statistics.median(a for a, _ in times),
-        peer_s=statistics.median(b for _, b in times),
-        ratio=statistics.median(b / a for a, b in times),
-        ours_quality=contest.quality(ours),
-        peer_quality=contest.quality(peer),
-    )
+@dataclass(frozen=True)
+class Gauge:
+    """One number with a limit of its own, where there is no peer to race; None as limit: shown, not judged."""
+
+    task: str
+    setting: str
+    value: float
+    unit: str
+    limit: float | None
+    at_most: bool = True
+    note: str = ""
+
+    @property
+    def margin(self) -> float:
+        """How many times better than the limit; below 1 it is missed."""
+        return self.limit / self.value if self.at_most else self.value / self.limit
+
+    @property
+    def is_met(self) -> bool | None:
+        return None if self.limit is None else self.margin >= 1.0
 
 
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+@dataclass(frozen=True)
+class Failure:
+    """A cell that raised: it is shown with its reason, and its goal counts as missed."""
+
+    task: str
+    reason: str
+    is_met: bool = False
+
+
+def tune(
+    name: str,
+    fit: Callable[[float], Any],
+    tolerances: Iterable[float],
+    quality: Callable[[Any], float],
+    target: float,
+    patience_s: float,
+) -> Side:
+    """Return the side at the first (loosest) of the tolerances that reaches the target.
+
+    The descent ends without reaching it where a call took longer than ``patience_s``: the side's quality tells.
+    """
+    fit(next(iter(tolerances)))  # whatever is compiled or loaded by a first call
+    for tolerance in tolerances:
+        call = partial(fit, tolerance)
+        seconds, result = timed(call)
+        reached = quality(result)
+        if reached <= target or seconds > patience_s:
+            break
+    return Side(name, call, reached, seconds, f"{tolerance:.0e}")
+
+
+def fixed(name: str, call: Callable[[], Any], quality: Callable[[Any], float]) -> Side:
+    """Return a side that has no tolerance to choose; the first of two calls compiles and is not looked at."""
+    call()
+    seconds, result = timed(call)
+    return Side(name, call, quality(result), seconds)
+
+
+def run(contest: Contest, budget: Budget) -> Outcome:
+    """Time both sides in turn for as long as the budget allows."""
+    ours, peer = contest.ours, contest.peer
+    if peer.seconds > budget.slow_s:
+        rounds = budget.least_rounds if ours.seconds <= budget.slow_s else 0
+        ours_s = [timed(ours.call)[0] for _ in range(rounds)] or [ours.seconds]
+        return Outcome(contest, tuple(ours_s), (peer.seconds,))
+    pairs, started = [], time.perf_counter()
+    while len(pairs) < budget.most_rounds:
+        pairs.append((timed(ours.call)[0], timed(peer.call)[0]))
+        if len(pairs) >= budget.least_rounds and time.perf_counter() - started > budget.contest_s:
+            break
+    return Outcome(contest, *map(tuple, zip(*pairs, strict=True)))
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the wall time of a call, in seconds, and its result."""
     start = time.perf_counter()
     result = call()
-    return time.perf_counter() - start, result
+    elapsed = time.perf_counter() - start
+    return (result.seconds, result.value) if isinstance(result, SelfTimed) else (elapsed, result)

@@ -1,6 +1,7 @@
 """KernelSVM against LIBSVM, scipy on its dual, LinearSVM, a slow twin, and its own certificate."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ class TestOptimum:
     @pytest.mark.parametrize("options", KERNELS, ids=str)
     @pytest.mark.parametrize("loss", LOSSES)
     @pytest.mark.parametrize("fit_intercept", [True, False])
-    def test_is_that_of_a_general_optimiser_on_the_dual(self, options, loss, fit_intercept):
+    def test_is_that_of_a_general_optimiser_on_the_dual(self, options, loss, fit_intercept, shrinking):
         X, y = moons(40)
         signs, C = 2.0 * y - 1, 2.0
         svm = KernelSVM(C, **options, loss=loss, fit_intercept=fit_intercept, tol=1e-10).fit(X, y)
@@ -86,7 +87,7 @@ class TestOptimum:
 
     @pytest.mark.parametrize("fit_intercept", [True, False])
     @pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
-    def test_same_objective_as_libsvm(self, fit_intercept, C):
+    def test_same_objective_as_libsvm(self, fit_intercept, C, shrinking):
         """Mirror each row, phi -> -phi and y -> -y: then LIBSVM's b is 0 by symmetry, and half its C is ours.
 
         K + 1 in the place of K makes it the problem with our regularised intercept.
@@ -117,7 +118,10 @@ class TestOptimum:
     def test_ranks_real_rows_as_libsvm_does(self, mirror):
         X, y = load_svmlight_file(mirror / "libsvm" / "svmguide3")
         X = X.toarray()
-        ours, theirs = KernelSVM(tol=1e-6).fit(X, y), SVC().fit(X, y)
+        ours, theirs = KernelSVM(gamma=0.5, tol=1e-6).fit(X, y), SVC(gamma=0.5).fit(X, y)
+        beta, K = full_beta(ours, len(y)), gram(X, gamma=0.5)
+        assert_allclose(ours.objective_, primal(K, y, beta, "hinge"), rtol=1e-11)
+        assert_allclose(ours.objective_ - ours.dual_gap_, y @ beta - 0.5 * beta @ K @ beta, rtol=1e-11)
         assert np.mean(ours.predict(X) == theirs.predict(X)) > 0.99
         assert abs(ours.score(X, y) - theirs.score(X, y)) < 0.01
 
@@ -135,49 +139,148 @@ class TestOptimum:
         assert not hasattr(KernelSVM().fit(*moons()), "coef_")
 
 
-def twin(K, y, C, squared, steps):
-    """The greedy steps on the full matrix, as plain Python."""
+def twin_steps(K, y, beta, C, squared):
+    """The greedy step from beta on the full matrix, as plain Python: the list of all results, for there may be ties.
+
+    After a step the gradients of its pair are equal, so that the next one is a tie that rounding decides.
+    """
     D = np.full(len(y), 0.5 / C if squared else 0.0)
     U = np.inf if squared else C
     low, high = np.where(y > 0, 0.0, -U), np.where(y > 0, U, 0.0)
-    beta = np.zeros(len(y))
-    for _ in range(steps):
-        v = y - K @ beta - D * beta
-        rise, fall = np.where(beta < high, v, -np.inf), np.where(beta > low, -v, -np.inf)
-        i, j = int(rise.argmax()), int(fall.argmax())
-        if rise[i] + fall[j] > max(rise[i], fall[j]):
-            bend = K[i, i] + D[i] + K.diagonal() + D - 2 * K[i]
-            gain = [
-                (v[i] - v[s]) ** 2 / max(bend[s], 1e-12) if v[i] > v[s] and beta[s] > low[s] else -1
-                for s in range(len(y))
-            ]
-            j = int(np.argmax(gain))
-            step = min((v[i] - v[j]) / max(bend[j], 1e-12), high[i] - beta[i], beta[j] - low[j])
-            beta[j] = np.clip(beta[j] - step, low[j], high[j])
-        else:
-            i = i if rise[i] >= fall[j] else j
-            step = v[i] / (K[i, i] + D[i])
-        beta[i] = np.clip(beta[i] + step, low[i], high[i])
-    return beta
+    v = y - K @ beta - D * beta
+    rise, fall = np.where(beta < high, v, -np.inf), np.where(beta > low, -v, -np.inf)
+
+    def moved(s, t):
+        result = beta.copy()
+        result[s] = np.clip(beta[s] + t, low[s], high[s])
+        return result
+
+    if rise.max() <= 0 or fall.max() <= 0:
+        slope = np.maximum(rise, fall)
+        return [moved(s, v[s] / (K[s, s] + D[s])) for s in ties(slope)]
+    results = []
+    for i in ties(rise):
+        bend = np.maximum(K[i, i] + D[i] + K.diagonal() + D - 2 * K[i], 1e-12)
+        gain = np.where((v[i] > v) & (beta > low), (v[i] - v) ** 2 / bend, -1)
+        for j in ties(gain):
+            step = min((v[i] - v[j]) / bend[j], high[i] - beta[i], beta[j] - low[j])
+            results.append(moved(i, step) + moved(j, -step) - beta)
+    return results
+
+
+def ties(values):
+    return np.flatnonzero(values >= values.max() - 1e-10)
+
+
+@pytest.fixture(params=["few rows", "shrinking"])
+def shrinking(request, monkeypatch):
+    """Few rows are never shrunk; here they may be."""
+    if request.param == "shrinking":
+        monkeypatch.setattr(module, "SHRINK_FROM", 2)
+        monkeypatch.setattr(module, "SHRINK_BELOW", 0.95)
+        monkeypatch.setattr(module, "FIRST_PAUSE", 16)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 class TestSteps:
     @pytest.mark.parametrize("loss", LOSSES)
-    @pytest.mark.parametrize("steps", [1, 10, 60])
     @pytest.mark.parametrize("columns", [2, 5, 50])
-    def test_agree_with_the_twin_whatever_the_cache(self, loss, steps, columns):
+    def test_are_the_twins_whatever_the_cache(self, loss, columns):
         X, y = moons(50)
-        svm = KernelSVM(loss=loss, gamma=1.0, tol=0.0, max_iter=steps, cache_bytes=columns * 8 * 50).fit(X, y)
-        expected = twin(gram(X), 2.0 * y - 1, 1.0, loss == "squared_hinge", steps)
-        assert_allclose(full_beta(svm, 50), expected, rtol=0, atol=1e-12)
-        assert svm.n_iter_ == steps
+        K, before = gram(X), np.zeros(50)
+        for steps in range(1, 61):
+            svm = KernelSVM(loss=loss, gamma=1.0, tol=0.0, max_iter=steps, cache_bytes=columns * 8 * 50).fit(X, y)
+            after = full_beta(svm, 50)
+            expected = twin_steps(K, 2.0 * y - 1, before, 1.0, loss == "squared_hinge")
+            assert svm.n_iter_ == steps
+            assert min(np.abs(after - one).max() for one in expected) < 1e-12
+            before = after
 
     def test_pairs_make_a_large_common_part_harmless(self):
         """Kernel values near 1 throughout: single steps alone would need some hundred times more."""
         X, y = moons(200)
         svm = KernelSVM(100.0, gamma=0.05, tol=1e-4).fit(X, y)
         assert svm.status_ == "converged" and svm.n_iter_ < 5_000
+
+
+class TestShrinking:
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    def test_changes_nothing_but_the_time(self, loss, form, monkeypatch):
+        X, y = moons(400)
+        K, signs = gram(X, gamma=1.0), 2.0 * y - 1
+        plain = KernelSVM(10.0, gamma=1.0, loss=loss, tol=1e-10).fit(form(X), y)
+        monkeypatch.setattr(module, "SHRINK_FROM", 2)
+        lengths = []
+        restrict = module.ColumnCache.restrict
+        monkeypatch.setattr(
+            module.ColumnCache, "restrict", lambda self, keep: (lengths.append(len(keep)), restrict(self, keep))
+        )
+        svm = KernelSVM(10.0, gamma=1.0, loss=loss, tol=1e-10).fit(form(X), y)
+        beta = full_beta(svm, 400)
+        assert len(lengths) > 1 and min(lengths) < 300
+        assert_allclose(svm.objective_, plain.objective_, rtol=1e-9)
+        # the rows left out were brought up to date: the certificate is that of the full matrix
+        D = 0.05 if loss == "squared_hinge" else 0.0
+        dual = signs @ beta - 0.5 * beta @ K @ beta - 0.5 * D * beta @ beta
+        assert svm.dual_gap_ == pytest.approx(primal(K, signs, beta, loss, 10.0) - dual, abs=1e-9)
+        assert svm.objective_ == pytest.approx(primal(K, signs, beta, loss, 10.0), rel=1e-12)
+
+    @pytest.mark.parametrize("squared", [False, True])
+    def test_gradient_of_rows_left_out_one_after_another_is_brought_up_to_date(self, squared):
+        """Whatever they did before they were left out, and whatever the others did since."""
+        X, y = moons(200)
+        signs, kernel = 2.0 * y - 1, module.Kernel.of(KernelSVM(gamma=1.0), X)
+        points = kernel.points(X)
+        dual = module._pose(points, signs, np.full(200, 2.0), kernel, squared, None, np.linspace(-1, 1, 200))
+        working = module._WorkingSet(dual, kernel, points, 10**6)
+        for rows in [np.arange(0, 200, 2), np.arange(0, 100, 3), np.arange(5, 30)]:
+            working.ascend(40)
+            working.narrow(rows)
+        working.ascend(40)
+        working.reopen()
+        expected = signs - np.linspace(-1, 1, 200) - gram(X) @ dual.beta - (0.25 if squared else 0) * dual.beta
+        assert working.is_whole and np.count_nonzero(dual.beta) > 30
+        assert_allclose(dual.pull, expected, atol=1e-12)
+
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("options", KERNELS, ids=str)
+    def test_rows_that_a_first_sample_left_out_come_back(self, form, options, monkeypatch):
+        """The sample has no information on most rows: the certificate finds that they have to move."""
+        X, y = moons(300)
+        plain = KernelSVM(10.0, **options, tol=1e-9).fit(form(X), y)
+        monkeypatch.setattr(module, "SAMPLE_FROM", 300)
+        monkeypatch.setattr(module, "SAMPLE_STEP", 30)
+        svm = KernelSVM(10.0, **options, tol=1e-9).fit(form(X), y)
+        assert svm.status_ == "converged" and len(svm.history_["updates"]) > len(plain.history_["updates"])
+        assert_allclose(svm.objective_, plain.objective_, rtol=1e-8)
+        beta, K = full_beta(svm, 300), gram(X, **options)
+        assert_allclose(svm.objective_, primal(K, 2.0 * y - 1, beta, "hinge", 10.0), rtol=1e-12)
+
+
+class TestOffset:
+    """The driver's g: what KernelSVM has not, but a margin-mean SVM needs."""
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_optimum_is_that_of_a_general_optimiser_on_the_dual(self, loss, shrinking):
+        X, y = moons(60)
+        signs, offset, squared = 2.0 * y - 1, np.random.default_rng(0).normal(size=60), loss == "squared_hinge"
+        options = {"squared": squared, "tol": 1e-10, "max_iter": 10**5, "cache_bytes": 10**6}
+        kernel = module.Kernel.of(KernelSVM(gamma=1.0), X)
+        result = module.solve_kernel_svm(X, signs, np.full(60, 2.0), kernel, offset=offset, **options)
+        K = gram(X)
+        Q = K + (0.25 * np.eye(60) if squared else 0)
+        best = minimize(
+            lambda b: (0.5 * b @ Q @ b - (signs - offset) @ b, Q @ b - signs + offset),
+            np.zeros(60),
+            jac=True,
+            bounds=[tuple(sorted((0, s * (np.inf if squared else 2.0)))) for s in signs],
+            options={"maxiter": 20_000, "maxfun": 10**6, "ftol": 1e-15, "gtol": 1e-10},
+        )
+        slack = np.maximum(0, 1 - signs * (offset + K @ result.beta)) ** (2 if squared else 1)
+        assert result.status == "converged"
+        assert_allclose(result.objective, -best.fun, rtol=1e-6)
+        assert_allclose(result.objective, 0.5 * result.beta @ K @ result.beta + 2.0 * slack.sum(), rtol=1e-12)
 
 
 class TestCache:
@@ -192,14 +295,32 @@ class TestCache:
         X = form(moons(60)[0])
         kernel = module.Kernel.of(KernelSVM(gamma=1.0), X)
         cache = module.ColumnCache(kernel, kernel.points(X), 8 * 60 * 9)
-        dual = module._pose(X, kernel.points(X), np.resize([1.0, -1.0], 60), np.ones(60), kernel, False, None)
-        K, rng = gram(moons(60)[0]), np.random.default_rng(0)
-        for column in rng.integers(60, size=200):
-            if cache.slots[column] < 0:
-                cache.load(column, dual)
-            held = np.flatnonzero(cache.slots >= 0)
-            assert column in held and len(held) <= 9
-            assert_allclose(cache.values[cache.slots[held]], K[held], atol=1e-12)
+        rng, rows, capacity = np.random.default_rng(0), np.arange(60), 9
+        for keep in [None, np.arange(0, 60, 2), np.r_[0:7, 20:23]]:
+            if keep is not None:  # shorter columns, more of them
+                cache.restrict(keep)
+                rows, capacity = rows[keep], min(len(keep), 8 * 60 * 9 // (8 * len(keep)))
+                assert np.any(cache.slots >= 0) and cache.capacity == capacity
+            K, slopes = gram(moons(60)[0], constant=0.0)[np.ix_(rows, rows)], rng.normal(size=len(rows))
+            for column in rng.integers(len(rows), size=200):
+                held = np.flatnonzero(cache.slots >= 0)
+                assert_allclose(cache.values[cache.slots[held]], K[held], atol=1e-12)
+                if cache.slots[column] < 0:
+                    cache.load(column, np.zeros(len(rows)), np.zeros(len(rows)), slopes)
+                assert cache.slots[column] >= 0 and np.sum(cache.slots >= 0) <= capacity
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_is_what_a_fit_takes_beside_vectors_and_rows(self, monkeypatch):
+        X, y = moons(3000)
+        size, row = 8 * 3000 * 50, 8 * 3000
+        monkeypatch.setattr(module, "BLOCK_BYTES", row)
+        svm = KernelSVM(100.0, gamma=10.0, cache_bytes=size, max_iter=3000)
+        svm.fit(X, y)  # compiled
+        tracemalloc.start()
+        svm.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert size < peak < size + 60 * row
 
     def test_too_small_a_cache_is_refused(self):
         with pytest.raises(ValueError, match=r"at least two columns of 80 rows, 1280 bytes, got 1279\. Raise"):
@@ -253,10 +374,22 @@ class TestStorageAndState:
         for model, queries in [(thin, X), (thin, sparse.csr_matrix(X)), (dense, sparse.csr_matrix(X))]:
             assert_allclose(model.decision_function(queries), dense.decision_function(X), atol=1e-4)
 
-    def test_float32_is_accepted(self):
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("options", KERNELS, ids=str)
+    def test_float32_rows_are_what_the_same_numbers_in_float64_are(self, form, options):
         X, y = moons()
-        single, double = (KernelSVM(tol=1e-9).fit(A, y) for A in (X.astype(np.float32), X))
-        assert_allclose(single.objective_, double.objective_, rtol=1e-5)
+        rows = form(X.astype(np.float32))
+        single, double = (KernelSVM(tol=1e-9, **options).fit(A, y) for A in (rows, rows.astype(np.float64)))
+        assert single.support_vectors_.dtype == np.float32
+        assert_allclose(single.objective_, double.objective_, rtol=1e-12)
+        assert_allclose(single.decision_function(rows), double.decision_function(rows.astype(np.float64)), rtol=1e-9)
+
+    def test_an_entry_may_be_stored_in_two_parts(self):
+        X, y = moons()
+        halves = sparse.csr_array((np.repeat(X.ravel() / 2, 2), np.tile([0, 0, 1, 1], 80), np.arange(0, 321, 4)))
+        whole, parts = (KernelSVM(tol=1e-10).fit(A, y) for A in (sparse.csr_array(X), halves))
+        assert_allclose(parts.objective_, whole.objective_, rtol=1e-12)
+        assert_allclose(parts.decision_function(halves), whole.decision_function(X), rtol=1e-9)
 
     def test_scores_do_not_depend_on_the_blocks(self, monkeypatch):
         X, y = moons(100)

@@ -18,6 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import ordinal as module
+from aucsolvers._ranking import bucket_grid
 from aucsolvers.metrics import auc, pairwise_hinge_gradient, pairwise_hinge_objective, pairwise_square_objective
 from aucsolvers.ordinal import SVMOR, cutting_planes, newton
 from aucsolvers.pairwise_hinge import AUCSDCD
@@ -125,18 +126,43 @@ class TestSumsOverPairs:
         if loss == "hinge":
             np.testing.assert_array_equal(point.band.last - point.band.first, twin.inside.sum(axis=0))
             np.testing.assert_array_equal(point.band.members, twin.inside.sum(axis=1)[point.band.order])
-        hessian = np.tril(module._hessian(problem, point))
+        hessian = np.tril(module._hessian(problem, point.band, twin.steep))
         np.testing.assert_allclose(hessian, np.tril(twin.hessian), rtol=1e-12, atol=1e-12 * twin.steep)
 
     @pytest.mark.parametrize("loss", LOSSES)
     @pytest.mark.parametrize("storage", STORAGES)
-    def test_conjugate_gradients_solve_the_same_system(self, loss, storage, monkeypatch):
+    def test_three_ways_to_solve_newtons_system(self, loss, storage, monkeypatch):
         monkeypatch.setattr(module, "CG_ACCURACY", 1e-12)
         problem = self.pose(2, storage, loss)
         point = problem.look(np.array([0.5, -0.3, 0.8, 0.1]), 0.3)
-        expected = np.linalg.solve(PairTwin(problem, point).hessian, -point.gradient)
-        np.testing.assert_allclose(module._conjugate_gradients(problem, point), expected, rtol=1e-9)
+        twin = PairTwin(problem, point)
+        expected = np.linalg.solve(twin.hessian, -point.gradient)
         np.testing.assert_allclose(problem.newton_direction(point), expected, rtol=1e-9)
+        for solve in (module._conjugate_gradients, module._solve_by_rows):
+            direction = solve(problem, point.band, point.gradient, twin.steep)
+            np.testing.assert_allclose(direction, expected, rtol=1e-9)
+
+    @pytest.mark.parametrize("storage", STORAGES)
+    def test_steeper_slopes_are_lines_through_the_middle_of_the_band(self, storage):
+        problem = self.pose(3, storage, "hinge")
+        point = problem.look(np.array([0.5, -0.3, 0.8, 0.1]), 0.4)
+        twin = PairTwin(problem, point)
+        lines = np.where(twin.inside, 0.5 + (twin.slopes - 0.5) / 0.1, twin.slopes)
+        assert lines.min() < 0 and lines.max() > 1
+        of_few, of_many = point.band.steeper(0.1)
+        np.testing.assert_allclose(of_few, lines.sum(axis=1), atol=1e-12)
+        np.testing.assert_allclose(of_many, lines.sum(axis=0), atol=1e-12)
+
+    def test_slopes_in_a_very_narrow_band_are_summed_exactly(self):
+        # 400 scores of a size at which a prefix sum rounds to 1e-13, some 1e-5 of this band
+        rng = np.random.default_rng(0)
+        many = rng.normal(size=50)
+        few = np.sort(np.r_[rng.normal(size=350), 1.0 + many + 1e-8 * rng.uniform(-1, 1, 50)])
+        slopes = np.clip(0.5 + (1.0 - few[:, None] + many[None, :]) / 2e-8, 0.0, 1.0)
+        *_, of_few, of_many, _, total = module._sum_pairs(*bucket_grid(few), many, 1e-8, False)
+        np.testing.assert_allclose(of_few, slopes.sum(axis=1), atol=1e-7)
+        np.testing.assert_allclose(of_many, slopes.sum(axis=0), atol=1e-7)
+        assert total == pytest.approx(slopes.sum(), abs=1e-6)
 
     @settings(deadline=None)
     @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 12))
@@ -145,27 +171,17 @@ class TestSumsOverPairs:
         rng = np.random.default_rng(seed)
         few, many = np.sort(rng.integers(-3, 4, n_few) / 2), rng.integers(-3, 4, n_many) / 2
         u = 1.0 - few[:, None] + many[None, :]
-        first, last, members, of_few, of_many, loss, total = module._sum_pairs(
-            *module._bucket_grid(few), many, 0.5, False
+        first, last, members, beyond, of_few, of_many, loss, total = module._sum_pairs(
+            *bucket_grid(few), many, 0.5, False
         )
         inside, slopes = np.abs(u) < 0.5, np.clip(u + 0.5, 0.0, 1.0)
         # a pair at u = width has slope 1 on either side of the edge: only the open band must be met
         assert np.all(last - first >= inside.sum(axis=0)) and np.all(last - first <= (np.abs(u) <= 0.5).sum(axis=0))
         assert np.all(members >= inside.sum(axis=1))
+        assert np.all(beyond <= (u >= 0.5).sum(axis=1)) and np.all(beyond + members >= (u > -0.5).sum(axis=1))
         np.testing.assert_allclose(of_few, slopes.sum(axis=1), atol=1e-13)
         np.testing.assert_allclose(of_many, slopes.sum(axis=0), atol=1e-13)
         assert (loss, total) == pytest.approx((np.maximum(u, 0).sum(), slopes.sum()))
-
-    @settings(deadline=None)
-    @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=40), st.lists(st.floats(-1e3, 1e3), min_size=1))
-    def test_the_bucket_grid_counts_as_searchsorted_does(self, scores, values):
-        scores = np.sort(scores)
-        grid = module._bucket_grid(scores)
-        for value in [*values, *scores, np.nextafter(scores[0], np.inf), -np.inf, np.inf]:
-            assert module._count_below(*grid, value) == np.searchsorted(scores, value)
-        ties = np.r_[scores, values]
-        won = module._won_pairs(*grid, ties) / (len(scores) * len(ties))
-        assert won == pytest.approx(auc(np.repeat([1, 0], [len(scores), len(ties)]), np.r_[scores, ties]), abs=1e-12)
 
     @pytest.mark.parametrize("loss", LOSSES)
     def test_gradient_against_finite_differences(self, loss):
@@ -191,6 +207,43 @@ class TestSumsOverPairs:
         # the plane lies below L everywhere
         for w in np.random.default_rng(0).normal(size=(20, 4)):
             assert point.linear - w @ point.v <= enumerated_objective(w, X, y, 0.0, loss) + 1e-12
+
+
+class TestSteps:
+    @pytest.mark.parametrize("trials", [1, 2, 3])
+    def test_scores_belong_to_the_weights_when_trials_run_out(self, trials, monkeypatch):
+        monkeypatch.setattr(module, "FLAT", 0.0)
+        monkeypatch.setattr(module, "MAX_TRIALS", trials)
+        X, y = small(20, 30, 4, seed=5)
+        problem = module._pose(X, y, 1e-3, "hinge")
+        point = problem.look(np.zeros(4), 0.1)
+        point = problem.move(point, -point.gradient)
+        for moved, fresh in zip((point.s_few, point.s_many), problem.scores(point.w), strict=True):
+            np.testing.assert_allclose(moved, fresh, rtol=1e-12, atol=1e-12)
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_no_step_raises_the_smoothed_objective(self, seed):
+        X, y = small(20, 30, 4, seed)
+        problem = module._pose(X, y, 1e-4, "hinge")
+        point = problem.look(np.zeros(4), 1e-4)
+        for _ in range(20):
+            before, point = point, problem.move(point, problem.newton_direction(point))
+            # the smoothed loss is at most width / 4 above the hinge
+            assert point.objective <= before.objective + 0.25e-4
+
+    def test_a_step_into_a_narrower_band_keeps_the_pairs_at_the_kink(self):
+        X, y = load_breast_cancer(return_X_y=True)
+        problem = module._pose(scale(X), np.where(y == 0, 1.0, -1.0), 1e-4, "hinge")
+        point = problem.look(SVMOR(1e-4, tol=1e-8).fit(scale(X), y == 0).coef_.ravel(), 1e-4)
+        for _ in range(40):
+            point = problem.move(point, problem.newton_direction(point))
+        assert point.newton_part < 1e-12 < point.band_part
+        narrower = problem.narrow(point, 1e-12, power=0.0)
+        assert narrower.width == pytest.approx(point.width / module.PREDICTED_NARROWING)
+        assert narrower.n_pairs >= 0.9 * point.n_pairs
+        # without the step nearly all of them have left the band, and Newton's part of the gap is large
+        unmoved = problem.change_width(point, narrower.width)
+        assert unmoved.n_pairs < 0.5 * point.n_pairs and narrower.newton_part < 1e-5 * unmoved.newton_part
 
 
 class TestMaster:
@@ -275,6 +328,7 @@ class TestLargeData:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(6000, 5))
         y = np.where(X @ [1, 1, 0.5, 0, -1] + rng.normal(size=6000) > 2, 1.0, -1.0)
+        monkeypatch.setattr(module, "THIN_ROWS", 3000)
         cold = newton(X, y, 1e-3, "hinge", 1e-7, 100)
         monkeypatch.setattr(module, "THIN_ROWS", 1000)
         for storage in STORAGES:
@@ -289,6 +343,12 @@ class TestLargeData:
         results = [drive(X, y, 1e-3, loss, 1e-6, 1000) for drive in (newton, cutting_planes)]
         assert [result.status for result in results] == ["converged"] * 2
         assert results[0].objective == pytest.approx(results[1].objective, abs=1e-6)
+
+    def test_real_wide_sparse_data(self, mirror):
+        X, y = load_svmlight_file(str(mirror / "libsvm" / "sector.scale"))
+        model = SVMOR(1e-3).fit(X, y == 1)
+        assert model.status_ == "converged" and model.n_iter_ <= 25
+        assert pairwise_hinge_objective(model.coef_.ravel(), X, y == 1, 1e-3) == pytest.approx(model.objective_)
 
     @pytest.mark.parametrize("loss", LOSSES)
     @pytest.mark.parametrize("storage", STORAGES)

@@ -1,6 +1,7 @@
 """AUCSDCD and AUCMSGD: kernels against slow twins, optima against a foreign solver, certificates against the truth."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import pairwise_hinge as module
 from aucsolvers._pairwise import split_classes
+from aucsolvers._rows import as_rows
 from aucsolvers.metrics import auc, pairwise_hinge_objective
 from aucsolvers.pairwise_hinge import AUCMSGD, AUCSDCD, epoch_visits
 
@@ -102,12 +104,15 @@ class TestKernels:
         return w, total
 
     @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    @pytest.mark.parametrize("n_visits", [198, 197])  # dense rows are visited in twos
     @pytest.mark.parametrize("order", ORDERS)
     @pytest.mark.parametrize("lam", [1e-3, 1e-1])
-    def test_dual_sweep(self, storage, order, lam):
+    def test_dual_sweep(self, storage, dtype, n_visits, order, lam):
         X, y = small()
-        rows, columns = self.visits(X, y, order)
-        pos, neg = split_classes(storage(X), y)
+        X = X.astype(dtype).astype(np.float64)
+        rows, columns = (side[:n_visits] for side in self.visits(X, y, order))
+        pos, neg = split_classes(storage(X.astype(dtype)), y)
         alpha, w = np.zeros((pos.shape[0], neg.shape[0])), np.zeros(X.shape[1])
         sweep = module._bind(module._dual_sweep_dense, module._dual_sweep_sparse, pos, neg)
         change = sweep(rows, columns, alpha.reshape(-1), w, lam * alpha.size)
@@ -117,36 +122,36 @@ class TestKernels:
         assert change == pytest.approx(alpha.sum(), rel=1e-12)
 
     @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     @pytest.mark.parametrize("order", ORDERS)
     @pytest.mark.parametrize("lam", [1e-3, 1e-1])
-    def test_gradient_sweep(self, storage, order, lam):
+    def test_gradient_sweep(self, storage, dtype, order, lam):
         X, y = small()
+        X = X.astype(dtype).astype(np.float64)
         rows, columns = self.visits(X, y, order)
-        pos, neg = split_classes(storage(X), y)
+        pos, neg = split_classes(storage(X.astype(dtype)), y)
         step_sum = np.zeros(X.shape[1])
-        sweep = module._bind(module._gradient_sweep_dense, module._gradient_sweep_sparse, pos, neg)
+        sweep = partial(module._gradient_sweep, as_rows(pos), as_rows(neg))
         # in two calls: t is carried over
         total = sweep(rows[:50], columns[:50], 0, step_sum, lam) + sweep(rows[50:], columns[50:], 50, step_sum, lam)
         expected_w, expected_total = self.gradient_twin(X, y, rows, columns, lam)
         np.testing.assert_allclose(step_sum / (lam * len(rows)), expected_w, rtol=1e-12, atol=1e-12)
         assert total == pytest.approx(expected_total, rel=1e-12)
 
-    @given(st.integers(0, 2**32 - 1))
-    def test_sparse_distance_is_that_of_the_dense_rows(self, seed):
-        X = sparse.random_array((2, 9), density=0.5, format="csr", rng=np.random.default_rng(seed))
-        pos, neg = split_classes(X, np.array([1, -1]))
-        arguments = (pos.data, pos.indices, 0, pos.nnz, neg.data, neg.indices, 0, neg.nnz)
-        z = (X[[0]] - X[[1]]).toarray()
-        assert module._squared_distance(*arguments) == pytest.approx((z * z).sum(), rel=1e-14)
-
 
 class TestOrderOfVisits:
     @settings(deadline=None)
-    @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**32 - 1), st.sets(st.integers(1, 50)))
-    def test_a_permutation_visits_each_pair_once(self, n_pos, n_neg, seed, points):
+    @given(
+        st.integers(1, 40),
+        st.integers(1, 40),
+        st.integers(0, 2**32 - 1),
+        st.sets(st.integers(1, 50)),
+        st.integers(1, 50),
+    )
+    def test_a_permutation_visits_each_pair_once(self, n_pos, n_neg, seed, points, band):
         k = n_pos * n_neg
         points = {point for point in points if point < k}
-        chunks = list(epoch_visits("permutation", n_pos, n_neg, np.random.default_rng(seed), points))
+        chunks = list(epoch_visits("permutation", n_pos, n_neg, np.random.default_rng(seed), points, band))
         pairs = np.concatenate([rows.astype(int) * n_neg + columns for rows, columns in chunks])
         assert sorted(pairs) == list(range(k))
         assert points <= set(np.cumsum([len(rows) for rows, _ in chunks]).tolist())
@@ -155,6 +160,18 @@ class TestOrderOfVisits:
         monkeypatch.setattr(module, "CHUNK", 7)
         chunks = epoch_visits("permutation", 9, 13, np.random.default_rng(0))
         assert len({pair for chunk in chunks for pair in zip(*(side.tolist() for side in chunk), strict=True)}) == 117
+
+    def test_rounds_are_held_to_a_band_of_rows_and_all_rows_are_met_early(self):
+        rows, columns = np.hstack(list(epoch_visits("permutation", 64, 200, np.random.default_rng(0), band=16)))
+        for start in range(0, 64 * 200, 32):
+            visits = slice(start, start + 32)
+            assert len(set(rows[visits].tolist())) == 16 and len(set(columns[visits].tolist())) <= 17
+        # what a tile by tile order would lack: every positive within the first two rounds
+        assert np.all(np.bincount(rows[: 2 * 64]) == 2)
+
+    def test_looking_at_the_first_epoch_does_not_change_it(self):
+        points = module._first_epoch_points(281_001)
+        assert all(point % 2 == 0 and 0 < point < 281_001 for point in points) and len(points) == 10
 
     def test_each_epoch_has_an_order_of_its_own(self):
         generator = np.random.default_rng(0)
@@ -261,6 +278,20 @@ class TestEstimators:
         model = AUCSDCD(lam=0.1, random_state=0).fit(X, y)
         np.testing.assert_allclose(model.coef_, AUCSDCD(lam=0.1, random_state=0).fit(X.toarray(), y).coef_, rtol=1e-12)
         assert X.nnz == 5 and X.indices.tolist() == cols
+
+    @pytest.mark.parametrize("solver", SOLVERS)
+    @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+    def test_float32_is_taken_as_it_is(self, solver, storage, monkeypatch):
+        X, y = small(20, 50, 6)
+        X = X.astype(np.float32)
+        seen = []
+        monkeypatch.setattr(module, "split_classes", lambda X, y: seen.extend(split_classes(X, y)) or seen)
+        single = solver(lam=1e-2, tol=1e-2, random_state=0).fit(storage(X), y)
+        assert [block.dtype for block in seen] == [np.float32] * 2
+        monkeypatch.undo()
+        double = solver(lam=1e-2, tol=1e-2, random_state=0).fit(storage(X.astype(np.float64)), y)
+        assert single.coef_.dtype == np.float64
+        np.testing.assert_allclose(single.coef_, double.coef_, rtol=1e-9)
 
     @pytest.mark.parametrize("solver", SOLVERS)
     def test_history_tells_the_story(self, solver, digits):

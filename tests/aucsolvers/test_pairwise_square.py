@@ -1,6 +1,7 @@
 """LSSVM against numpy's solution of the normal equations over enumerated pairs."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -100,7 +101,81 @@ class TestCertificate:
         assert (model.status_, model.n_iter_) == ("max_iter", 1)
 
 
+class TestMoments:
+    """The class moments, read once in blocks, against numpy's and against sums in longer arithmetic."""
+
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    @pytest.mark.parametrize("rows", ["mixed", "one class after the other"])
+    @pytest.mark.parametrize("block_bytes", [1, 2**10, 2**18])  # 7 rows a block (as many as features), 18, all
+    def test_are_those_of_numpy(self, dtype, rows, block_bytes, monkeypatch):
+        monkeypatch.setattr(module, "BLOCK_BYTES", block_bytes)
+        X, y = overlapping(30, 51, 7)
+        places = np.random.default_rng(1).permutation(81) if rows == "mixed" else np.arange(81)
+        X, positive = X[places].astype(dtype), y[places] > 0
+        moments = module.class_moments(X, positive)
+        neg, pos = (X[mask].astype(np.float64) for mask in (~positive, positive))
+        np.testing.assert_allclose(moments.means + moments.centre, [neg.mean(axis=0), pos.mean(axis=0)], rtol=1e-14)
+        expected = np.cov(neg.T, bias=True) + np.cov(pos.T, bias=True)
+        np.testing.assert_allclose(np.triu(moments.spread), np.triu(expected), rtol=1e-12, atol=1e-14)
+
+    def test_do_not_lose_a_small_spread_far_from_the_origin(self):
+        X, y = overlapping(300, 500, 3)
+        far = X + 2.0**30  # exact but for the last 22 bits
+        near = far - 2.0**30
+        moments = [module.class_moments(data, y > 0).spread for data in (near, far)]
+        np.testing.assert_allclose(np.triu(moments[1]), np.triu(moments[0]), rtol=1e-12)
+
+    @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+    @pytest.mark.parametrize("lam", [1e-8, 1e-3])
+    def test_the_bound_is_above_the_certificate_in_longer_arithmetic(self, scale, lam):
+        X, y = overlapping(200, 300, 6)
+        X = scale * X * np.logspace(0, 3, 6)
+        pos, neg = (X[mask].astype(np.longdouble) for mask in (y > 0, y < 0))
+        moments = module.class_moments(X, y > 0)
+        hessian = moments.hessian(lam)
+        w = -np.linalg.solve(np.triu(hessian) + np.triu(hessian, 1).T, moments.b)
+        s_pos, s_neg = pos @ w, neg @ w
+        slope = pos.T @ (s_pos - s_neg.mean() - 1) / len(pos) + neg.T @ (s_neg - s_pos.mean() + 1) / len(neg)
+        gradient = lam * w + slope
+        exact, bound = float(gradient @ gradient) / (2 * lam), moments.gap_bound(hessian, w, lam)
+        assert exact <= bound
+        # and it tells a w that is off by much more than rounding from the solution
+        assert moments.gap_bound(hessian, 0.9 * w, lam) < 1.01 * float((0.1 * moments.b) @ (0.1 * moments.b)) / (
+            2 * lam
+        )
+
+    def test_the_rows_are_asked_where_the_bound_is_too_wide(self, monkeypatch):
+        X, y = overlapping()
+        tight = LSSVM(lam=1e-2, tol=1e-28).fit(X, y)
+        monkeypatch.setattr(module.Moments, "gap_bound", lambda *_: np.inf)
+        by_rows = LSSVM(lam=1e-2).fit(X, y)
+        assert by_rows.status_ == tight.status_ == "converged"
+        np.testing.assert_allclose(by_rows.coef_, tight.coef_, rtol=1e-12)
+        gradient = pairwise_square_gradient(by_rows.coef_.ravel(), X, y, 1e-2)
+        assert by_rows.dual_gap_ == pytest.approx(gradient @ gradient / 2e-2, abs=1e-27)
+
+
 class TestStorage:
+    @pytest.mark.parametrize("solver", ["cholesky", "cg"])
+    def test_float32_is_read_as_it_is(self, solver):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(40_000, 30)).astype(np.float32), np.arange(40_000) % 9 == 0
+        X += y[:, None]
+        LSSVM(solver=solver).fit(X[:100], y[:100])  # compiles
+        tracemalloc.start()
+        single = LSSVM(solver=solver).fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 8 * X.size / 2  # a float64 copy would take twice that
+        double = LSSVM(solver=solver).fit(X.astype(np.float64), y)
+        np.testing.assert_allclose(single.coef_, double.coef_, rtol=1e-5 if solver == "cg" else 1e-12)
+
+    def test_float32_in_sparse_rows(self):
+        X, y = overlapping(40, 60)
+        X = (X * (np.random.default_rng(1).random(X.shape) < 0.3)).astype(np.float32)
+        dense, thin = (LSSVM(lam=1e-2, tol=1e-16).fit(data, y) for data in (X, sparse.csr_array(X)))
+        np.testing.assert_allclose(thin.coef_, dense.coef_, rtol=1e-6)
+
     @pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array])
     def test_sparse_and_dense_are_one(self, container):
         X, y = overlapping(40, 60)

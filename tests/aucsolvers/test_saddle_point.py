@@ -1,6 +1,7 @@
 """SPDAM against a slow twin on explicit centred rows, LSSVM's exact solution, and the rate that theory promises."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import saddle_point as module
+from aucsolvers._certify import SQUARE, Objective
 from aucsolvers.metrics import auc, pairwise_square_gradient, pairwise_square_objective
 from aucsolvers.pairwise_square import LSSVM
 from aucsolvers.saddle_point import SPDAM
@@ -67,7 +69,9 @@ def run(X, y, lam, batch, epochs, seed):
     return module.stochastic_primal_dual(X, y, lam, batch, 0.0, epochs, {"generator": np.random.default_rng(seed)})
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
 @parametrize_with_checks([SPDAM(), SPDAM(batch_size=0.5, max_iter=50)])
 def test_obeys_scikit_learns_contract(estimator, check):
     check(estimator)
@@ -123,7 +127,9 @@ class TestRate:
     def test_expected_error_stays_under_the_bound(self, batch):
         (X, y), lam = overlapping(), 1e-1
         best_w, best_beta = optimum(X, y, lam)
-        sigma, tau, theta = module.step_sizes(module.centring_of(X, y).kappa2, lam, len(y), batch)
+        sigma, tau, theta = module.step_sizes(
+            module.centring_of(Objective(X, y > 0, lam, SQUARE).rows).kappa2, lam, len(y), batch
+        )
         runs = [twin(X, y, lam, batch, 400 * batch // 45 + 40, seed) for seed in range(8)]
 
         def error(w, beta, dual, primal):
@@ -137,10 +143,13 @@ class TestRate:
         assert np.all(errors[seen] <= bound[seen])
 
     @pytest.mark.parametrize("batch", [1, 5, 20])
-    def test_is_linear_and_near_theta(self, batch):
+    def test_is_linear_and_near_theta(self, batch, monkeypatch):
         """A straight line in the log, in both halves of the run, at theta or up to twice as steep (seen: 1.7)."""
         (X, y), lam = overlapping(), 1e-2
-        theta = module.step_sizes(module.centring_of(X, y).kappa2, lam, len(y), batch).theta
+        theta = module.step_sizes(
+            module.centring_of(Objective(X, y > 0, lam, SQUARE).rows).kappa2, lam, len(y), batch
+        ).theta
+        monkeypatch.setattr(module, "LOOK_SHARE", 10**9)  # look after each epoch
         history = run(X, y, lam, batch, 400, seed=0).history
         usable = history["dual_gap"] > 1e-24
         steps, logs = history["updates"][usable], np.log(history["dual_gap"][usable])
@@ -203,17 +212,44 @@ class TestStorageAndState:
         model = SPDAM(1.0, batch_size=50, random_state=0).fit(X, np.arange(1000) % 7 == 0)
         assert model.status_ == "converged"
 
-    def test_float32_is_accepted(self):
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    def test_float32_is_computed_in_double_precision(self, form):
+        X = overlapping()[0].astype(np.float32)
+        y = overlapping()[1]
+        single, double = (SPDAM(1e-1, tol=1e-18, random_state=0).fit(form(A), y) for A in (X, X.astype(float)))
+        assert_allclose(single.coef_, double.coef_, rtol=1e-8)
+
+    def test_float32_is_never_copied_to_float64(self):
+        X = np.random.default_rng(0).normal(size=(20_000, 100)).astype(np.float32)
+        y = X[:, 0] > 1
+        SPDAM(1.0, random_state=0).fit(X[:50], y[:50])  # compiles
+        tracemalloc.start()
+        SPDAM(1.0, random_state=0, max_iter=2, tol=0.0).fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        # a float64 copy would take twice the bytes of X
+        assert peak < X.nbytes
+
+    def test_an_entry_in_two_parts_is_one(self):
+        X, y = sparse.csr_array(([3.0, 1.0, 1.0, 1.0, -1.0], [1, 0, 0, 0, 1], [0, 3, 4, 5]), shape=(3, 2)), [1, 0, 0]
+        model, whole = (SPDAM(0.1, tol=1e-14, random_state=0).fit(A, y) for A in (X, X.toarray()))
+        assert_allclose(model.coef_, whole.coef_, rtol=1e-6)
+        assert model.rate_ == pytest.approx(whole.rate_)
+        assert X.nnz == 5
+
+    def test_looks_get_rare(self):
         X, y = overlapping()
-        single, double = (SPDAM(1e-1, random_state=0).fit(A, y) for A in (X.astype(np.float32), X))
-        assert_allclose(single.coef_, double.coef_, rtol=1e-4)
+        history = SPDAM(1e-2, tol=0.0, max_iter=100, random_state=0).fit(X, y).history_
+        epochs = history["updates"] // -(-len(y) // 16)
+        steps = np.diff(epochs)
+        assert epochs[-1] == 100 and np.all(steps[:16] == 1) and np.all(steps <= epochs[:-1] // 8 + 1)
+        assert len(steps) < 40
 
     def test_the_seed_decides_every_bit(self):
         first, second, other = (SPDAM(1e-1, random_state=seed).fit(*overlapping()) for seed in (7, 7, 8))
         assert_array_equal(first.coef_, second.coef_)
         assert not np.array_equal(first.coef_, other.coef_)
 
-    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     def test_five_and_five_epochs_are_ten(self):
         X, y = overlapping()
         once = SPDAM(1e-2, tol=0.0, max_iter=10, random_state=1).fit(X, y)
@@ -236,6 +272,7 @@ class TestDegenerate:
         "one positive": ([[1.0, 2.0], [0.0, 1.0], [0.5, 0.0]], [1, 0, 0]),
         "zero matrix": (np.zeros((5, 2)), [1, 1, 0, 0, 0]),
         "constant feature": ([[1.0, 7.0], [0.0, 7.0], [0.5, 7.0]], [1, 0, 1]),
+        "all scores tied": (np.ones((6, 2)), [1, 1, 0, 0, 0, 0]),
         "duplicate rows": ([[1.0, 0.0]] * 3 + [[0.0, 1.0]] * 3, [1, 0, 1, 0, 1, 0]),
         "each class a point": ([[1.0, 0.0]] * 3 + [[0.0, 1.0]] * 3, [1, 1, 1, 0, 0, 0]),
         "separable": ([[3.0], [2.0], [-1.0], [-2.0]], [1, 1, 0, 0]),
@@ -245,7 +282,6 @@ class TestDegenerate:
         "tiny": (1e-200 * np.array([[1.0], [0.5], [-1.0]]), [1, 0, 0]),
     }
 
-    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     @pytest.mark.parametrize("form", [np.array, sparse.csr_array])
     @pytest.mark.parametrize("case", CASES)
     def test_result_is_finite(self, case, form):

@@ -1,8 +1,6 @@
 """LinearSVM against LIBLINEAR, against a slow twin that shares no code with it, and against its own certificate."""
 
-import os
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,11 +15,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from aucsolvers import svm as module
 from aucsolvers._params import as_generator
 from aucsolvers.svm import LinearSVM, solve_linear_svm
 
 LOSSES = ["hinge", "squared_hinge"]
-DATA = Path(os.environ.get("AUCFLOW_MIRROR", Path(__file__).parents[3] / "shared" / "data"))
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +61,12 @@ class TestOptimum:
     @pytest.mark.parametrize("loss", LOSSES)
     @pytest.mark.parametrize("fit_intercept", [True, False])
     @pytest.mark.parametrize("C", [0.01, 1.0])
+    @pytest.mark.parametrize("newton", [True, False])
     @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, sparse.csr_array])
-    def test_same_objective_as_liblinear(self, cancer, loss, fit_intercept, C, form):
+    def test_same_objective_as_liblinear(self, cancer, loss, fit_intercept, C, newton, form):
         X, y = cancer
-        ours = LinearSVM(C, loss=loss, fit_intercept=fit_intercept, tol=1e-9, random_state=0).fit(form(X), y)
+        svm = LinearSVM(C, loss=loss, fit_intercept=fit_intercept, newton=newton, tol=1e-9, random_state=0)
+        ours = svm.fit(form(X), y)
         theirs = LinearSVC(
             C=C, loss=loss, dual=True, fit_intercept=fit_intercept, tol=1e-8, max_iter=10**6, random_state=0
         ).fit(X, y)
@@ -76,10 +76,8 @@ class TestOptimum:
         assert ours.status_ == "converged"
 
     @pytest.mark.parametrize("loss", LOSSES)
-    def test_same_objective_as_liblinear_on_sparse_real_data(self, loss):
-        if not (DATA / "libsvm" / "w8a").exists():
-            pytest.skip("libsvm/w8a not found: set AUCFLOW_MIRROR to a folder with libsvm/w8a")
-        X, y = load_svmlight_file(DATA / "libsvm" / "w8a")  # 300 sparse features, 3 % positive, 64-bit indices
+    def test_same_objective_as_liblinear_on_sparse_real_data(self, mirror, loss):
+        X, y = load_svmlight_file(mirror / "libsvm" / "w8a")  # 300 sparse features, 3 % positive, 64-bit indices
         X, y = X[:10_000], (y[:10_000] > 0).astype(int)
         ours = LinearSVM(loss=loss, tol=1e-7, max_iter=10**6, random_state=0).fit(X, y)
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
@@ -170,7 +168,7 @@ class TestCertificate:
         """w is updated at each visit and never recomputed: the certificate takes w = w(alpha) for granted."""
         X, y = cancer
         signs = 2.0 * y - 1
-        result = solve(X, signs, tol=0.0, max_iter=1000)
+        result = solve(X, signs, tol=0.0, max_iter=1000, newton=False)
         signed = signs * result.state["alpha"]
         assert result.history["updates"][-1] > 10**4
         assert_allclose(np.append(X.T @ signed, signed.sum()), np.append(result.w, result.bias), atol=1e-12)
@@ -182,7 +180,7 @@ class TestCertificate:
         assert svm.dual_gap_ == svm.history_["dual_gap"][-1] > 1e-9 * len(cancer[1])
 
 
-def solve(X, signs, *, C=1.0, squared=False, fit_intercept=True, tol=1e-6, max_iter=500, seed=0, alpha=None):
+def solve(X, signs, *, C=1.0, squared=False, fit_intercept=True, tol=1e-6, max_iter=500, seed=0, **more):
     return solve_linear_svm(
         X,
         signs,
@@ -192,7 +190,7 @@ def solve(X, signs, *, C=1.0, squared=False, fit_intercept=True, tol=1e-6, max_i
         tol=tol,
         max_iter=max_iter,
         rng=np.random.default_rng(seed),
-        alpha=alpha,
+        **more,
     )
 
 
@@ -200,7 +198,7 @@ def twin(X, y, C, squared, passes, seed):
     """Algorithm 3 of Hsieh et al. on rows (x, 1), as plain Python; replays the solver's random numbers.
 
     Every call of the generator yields n numbers, which shuffle the active rows for as many passes as they last for. As
-    tol = 0 is never met, the range becomes a tenth each time that all rows are within it.
+    tol = 0 is never met, the range becomes a hundredth each time that all rows are within it.
     """
     n = len(y)
     Z = np.column_stack([X, np.ones(n)])
@@ -237,7 +235,7 @@ def twin(X, y, C, squared, passes, seed):
             continue
         draws = []
         if active == n:
-            pg_range *= 0.1
+            pg_range *= 0.01
         else:
             active, high, low = n, np.inf, -np.inf
     return alpha, w
@@ -248,7 +246,7 @@ def twin(X, y, C, squared, passes, seed):
 @pytest.mark.parametrize("passes", [1, 4, 60])
 def test_kernel_agrees_with_the_twin(cancer, form, squared, passes):
     X, y = cancer[0][::3, :6].copy(), 2.0 * cancer[1][::3] - 1
-    result = solve(form(X), y, squared=squared, tol=0.0, max_iter=passes, seed=5)
+    result = solve(form(X), y, squared=squared, tol=0.0, max_iter=passes, seed=5, newton=False)
     alpha, w = twin(X, y, 1.0, squared, passes, seed=5)
     assert_allclose(result.state["alpha"], alpha, atol=1e-12)
     assert_allclose(np.append(result.w, result.bias), w, atol=1e-12)
@@ -257,9 +255,110 @@ def test_kernel_agrees_with_the_twin(cancer, form, squared, passes):
 def test_shrinking_makes_passes_short(cancer):
     """Otherwise 569 rows would be visited in every pass."""
     X, y = cancer
-    result = solve(X, 2.0 * y - 1, tol=1e-8, max_iter=10**5)
+    result = solve(X, 2.0 * y - 1, tol=1e-8, max_iter=10**5, newton=False)
     assert result.status == "converged"
     assert result.history["updates"][-1] < 0.5 * result.n_iter * len(y)
+
+
+def certified_at(X, signs, C, squared, alpha, w):
+    """Return what the solver says of a point as it is: every gap is within this tol."""
+    return solve(X, signs, C=C, squared=squared, tol=1e300, alpha=alpha, w=w)
+
+
+class TestNewton:
+    @pytest.mark.parametrize("squared", [False, True])
+    def test_any_weights_and_any_feasible_dual_point_are_certified(self, cancer, squared):
+        """Eq. 1: P(w) - D(alpha) without w = w(alpha), against both terms written out."""
+        X, signs = cancer[0], 2.0 * cancer[1] - 1
+        rng, C = np.random.default_rng(0), 0.5
+        alpha, w = rng.random(len(signs)) * C, rng.normal(size=31)
+        Z = np.column_stack([X, np.ones(len(signs))])
+        of_alpha = Z.T @ (signs * alpha)
+        dual = alpha.sum() - 0.5 * of_alpha @ of_alpha - (alpha @ alpha / (4 * C) if squared else 0.0)
+        primal = objective(w[:-1], w[-1], X, cancer[1], "squared_hinge" if squared else "hinge", C)
+        result = certified_at(X, signs, C, squared, alpha, w)
+        assert_allclose([result.objective, result.dual_gap], [primal, primal - dual], rtol=1e-12)
+        assert result.n_iter == 0
+
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)])
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    @pytest.mark.parametrize("squared", [False, True])
+    def test_a_step_solves_the_linearised_optimality(self, cancer, form, fit_intercept, squared):
+        """The gradient changes by minus itself along the direction, to first order: central differences say so."""
+        X, signs = form(cancer[0]), 2.0 * cancer[1] - 1
+        problem = module._pose(X, signs, np.full(len(signs), 0.5), squared, fit_intercept)
+        centre = np.zeros(len(signs)) if squared else np.random.default_rng(0).random(len(signs)) * 0.5
+        w = problem.primal(np.full(len(signs), 0.01))
+
+        def gradient(w):
+            return module._look(problem, w, problem.margins(w), centre, 0.5).gradient
+
+        direction = module._newton_direction(problem, module._look(problem, w, problem.margins(w), centre, 0.5))
+        change = (gradient(w + 1e-7 * direction) - gradient(w - 1e-7 * direction)) / 2e-7
+        assert_allclose(change, -gradient(w), rtol=1e-5, atol=1e-5 * np.abs(gradient(w)).max())
+
+    @pytest.mark.parametrize("C", [0.1, 10.0])
+    @pytest.mark.parametrize("squared", [False, True])
+    def test_ends_where_descent_does_after_fewer_visits(self, cancer, squared, C):
+        X, signs = cancer[0], 2.0 * cancer[1] - 1
+        with_newton, without = (
+            solve(X, signs, C=C, squared=squared, tol=1e-10, max_iter=10**6, newton=newton) for newton in (True, False)
+        )
+        assert with_newton.status == without.status == "converged"
+        assert_allclose(with_newton.objective, without.objective, rtol=1e-7)
+        assert_allclose(with_newton.w, without.w, atol=2e-4)
+        assert with_newton.history["updates"][-1] < without.history["updates"][-1]
+
+    @pytest.mark.parametrize("spoilt", ["singular", "no progress"])
+    def test_descent_goes_on_where_steps_fail(self, cancer, monkeypatch, spoilt):
+        direction = {"singular": None, "no progress": np.zeros(31)}[spoilt]
+        monkeypatch.setattr(module, "_newton_direction", lambda problem, here: direction)
+        X, signs = cancer[0], 2.0 * cancer[1] - 1
+        result = solve(X, signs, C=10.0, tol=1e-8, max_iter=10**6)
+        assert result.status == "converged"
+        assert_allclose(result.objective, solve(X, signs, C=10.0, tol=1e-8, max_iter=10**6, newton=False).objective)
+
+    def test_the_better_of_the_two_counts(self, cancer):
+        """tol = 0 is never met: steps stop at rounding level, and the descent after them ends where they had been."""
+        X, signs = cancer[0], 2.0 * cancer[1] - 1
+        result = solve(X, signs, C=10.0, tol=0.0, max_iter=3000)
+        assert result.n_iter == 3000 and result.status == "max_iter"
+        assert result.dual_gap == result.history["dual_gap"].min() < 1e-12 * 10.0 * len(signs)
+
+    def test_steps_count_as_iterations(self, cancer):
+        X, signs = cancer[0], 2.0 * cancer[1] - 1
+        full = solve(X, signs, C=10.0, tol=1e-9)
+        cut = solve(X, signs, C=10.0, tol=1e-9, max_iter=full.n_iter - 1)
+        assert (full.status, cut.status, cut.n_iter) == ("converged", "max_iter", full.n_iter - 1)
+        assert cut.history["updates"][-1] == full.history["updates"][-1] - len(signs)  # a step reads every row
+
+    def test_wide_data_are_left_to_descent(self):
+        rng = np.random.default_rng(0)
+        X = sparse.random_array((300, module.LARGEST_HESSIAN + 1), density=0.02, rng=rng, format="csr")
+        signs = rng.choice([-1.0, 1.0], size=300)
+        fits = [solve(X, signs, C=10.0, tol=1e-8, max_iter=10**5, newton=newton) for newton in (True, False)]
+        assert_array_equal(fits[0].w, fits[1].w)
+
+    def test_renumbered_columns_change_no_bit(self, monkeypatch):
+        """Neither of the weights nor of what a fit goes on from."""
+        rng = np.random.default_rng(0)
+        X = sparse.random_array((200, 50), density=0.2, rng=rng, format="csr")
+        signs = np.where(X.sum(axis=1) + 0.5 * rng.normal(size=200) > 5, 1.0, -1.0)
+        plain = solve(X, signs, newton=False, max_iter=10**5)
+        monkeypatch.setattr(module, "CROWDED_ABOVE", 10)
+        crowded = solve(X, signs, newton=False, max_iter=10**5)
+        assert_array_equal(crowded.w, plain.w)
+        assert_array_equal(crowded.state["w"], plain.state["w"])
+        assert solve(X, signs, **crowded.state).n_iter == 0
+
+    def test_state_certifies_what_was_certified(self, cancer):
+        """The weights are better than those of the dual variables, so both are needed to go on."""
+        X, signs = cancer[0], 2.0 * cancer[1] - 1
+        done = solve(X, signs, C=10.0, tol=1e-3)
+        again = solve(X, signs, C=10.0, tol=1e-3, **done.state)
+        assert again.n_iter == 0
+        assert_allclose(again.dual_gap, done.dual_gap, rtol=1e-9)
+        assert solve(X, signs, C=10.0, tol=1e-3, alpha=done.state["alpha"]).n_iter > 0
 
 
 class TestState:
@@ -296,7 +395,30 @@ class TestState:
         fitted = search.best_estimator_
         assert_array_equal(pickle.loads(pickle.dumps(fitted)).decision_function(X), fitted.decision_function(X))
         assert not hasattr(clone(fitted)[-1], "coef_")
-        assert not hasattr(fitted[-1], "_alpha")  # 8 bytes a row that a stored model does without
+        assert not hasattr(fitted[-1], "_state")  # 8 bytes a row that a stored model does without
+
+
+def degenerate():
+    """Return the data sets that break solvers, by name: X and y of 0/1."""
+    rng = np.random.default_rng(0)
+    X, half = rng.normal(size=(60, 5)), np.arange(60) % 2
+    separated = X + 10.0 * half[:, None]
+    return {
+        "one positive": (X, (np.arange(60) == 7).astype(int)),
+        "all scores tied": (np.ones((60, 5)), half),
+        "separated": (separated, half),
+        "constant feature": (np.column_stack([X, np.full(60, 3.0)]), half),
+        "duplicate rows": (np.repeat(X[:6], 10, axis=0), half),
+        "ratio 1000": (rng.normal(size=(2002, 3)), (np.arange(2002) < 2).astype(int)),
+        "one feature": (X[:, :1], half),
+        "more features than rows": (rng.normal(size=(12, 80)), half[:12]),
+        "zero matrix": (np.zeros((60, 5)), half),
+        "tiny scale": (1e-9 * X, half),
+        "odd scales": (X * 10.0 ** np.arange(-3, 2), half),
+    }
+
+
+DEGENERATE = degenerate()
 
 
 class TestDegenerateData:
@@ -306,6 +428,26 @@ class TestDegenerateData:
         svm = LinearSVM(loss=loss, fit_intercept=False, tol=1e-12).fit(np.zeros((6, 2)), [0, 0, 0, 1, 1, 1])
         assert_array_equal(svm.coef_, [[0.0, 0.0]])
         assert (svm.objective_, svm.dual_gap_, svm.status_) == (6.0, 0.0, "converged")
+
+    @pytest.mark.parametrize("newton", [True, False])
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("case", sorted(DEGENERATE))
+    def test_certified_and_level_with_liblinear(self, case, loss, newton):
+        X, y = DEGENERATE[case]
+        ours = LinearSVM(loss=loss, newton=newton, tol=1e-8, max_iter=10**5, random_state=0).fit(X, y)
+        theirs = LinearSVC(loss=loss, dual=True, tol=1e-8, max_iter=10**6, random_state=0).fit(X, y)
+        assert ours.status_ == "converged"
+        value = objective(theirs.coef_[0], theirs.intercept_[0], X, y, loss)
+        assert_allclose(ours.objective_, value, rtol=1e-6)
+        assert_allclose(ours.objective_, objective(ours.coef_[0], ours.intercept_[0], X, y, loss), rtol=1e-10)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_huge_scale_is_solved_where_descent_alone_stalls(self, loss):
+        """LIBLINEAR is 10^4 times above the optimum after 10^5 passes, and warns."""
+        X, y = DEGENERATE["separated"]
+        svm = LinearSVM(loss=loss, tol=1e-8, random_state=0).fit(1e4 * X, y)
+        assert (svm.status_, svm.score(1e4 * X, y)) == ("converged", 1.0)
+        assert_allclose(svm.objective_, objective(svm.coef_[0], svm.intercept_[0], 1e4 * X, y, loss), rtol=1e-9)
 
     @pytest.mark.parametrize("scale", [1e-8, 1e2])
     def test_contradicting_duplicates_and_odd_scales(self, scale):
@@ -323,7 +465,17 @@ class TestDegenerateData:
             LinearSVM().fit([[1e200], [-1e200]], [0, 1])
 
     @pytest.mark.parametrize(
-        "bad", [{"C": 0}, {"C": np.inf}, {"C": "1"}, {"loss": "log"}, {"tol": -1}, {"tol": np.nan}, {"max_iter": 0}]
+        "bad",
+        [
+            {"C": 0},
+            {"C": np.inf},
+            {"C": "1"},
+            {"loss": "log"},
+            {"tol": -1},
+            {"tol": np.nan},
+            {"max_iter": 0},
+            {"newton": "no"},
+        ],
     )
     def test_bad_parameters(self, bad):
         (name,) = bad

@@ -17,9 +17,10 @@ from scipy import sparse, stats
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_svmlight_file
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC, LinearSVC, NuSVC
 
 from aucsolvers.svm import LinearSVM
 from aucsolvers.undersampling import GeometricUnderSampler, bins_of_distance, hyperplane_distances
@@ -111,6 +112,13 @@ class TestSchemes:
     def test_u2_breaks_ties_at_the_cut_by_input_order(self):
         sampler = resample("u2", [1.0] + [2.0] * 19, n_min=1, n_bins=1)
         assert_array_equal(np.flatnonzero(sampler.rates_), np.arange(10))
+
+    @untimed
+    @given(st.lists(st.integers(0, 8), min_size=5, max_size=60), st.integers(1, 4))
+    def test_u2_takes_what_a_stable_sort_puts_first(self, distances, n_min):
+        taken = np.flatnonzero(resample("u2", distances, n_min, n_bins=1).rates_)
+        first = sorted(range(len(distances)), key=lambda i: distances[i])[: 10 * n_min]
+        assert_array_equal(taken, np.sort(first))
 
     def test_u2_with_too_few_rows_for_a_cut_is_u1(self):
         majority = np.random.default_rng(1).exponential(size=60)
@@ -214,6 +222,41 @@ class TestHyperplane:
         assert_allclose(
             hyperplane_distances(model, X), np.abs(model.decision_function(X)) / np.sqrt(a @ G @ a), rtol=1e-9
         )
+
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize(
+        "model",
+        [SVC(kernel="poly", degree=2, coef0=1.0, gamma=0.5), NuSVC(gamma=0.5), SVC(kernel="linear"), SVC(gamma=0.5)],
+        ids=str,
+    )
+    def test_any_kernel_is_the_gram_matrix_of_its_vectors(self, model, form):
+        rng = np.random.default_rng(1)
+        X, y = rng.normal(size=(80, 3)), np.arange(80) % 2
+        model.fit(form(X), y)
+        options = {name: getattr(model, name) for name in ("gamma", "degree", "coef0")}
+        G = pairwise_kernels(X[model.support_], metric=model.kernel, filter_params=True, **options)
+        a = np.ravel(model.dual_coef_.toarray() if sparse.issparse(model.dual_coef_) else model.dual_coef_)
+        expected = np.abs(model.decision_function(form(X))) / np.sqrt(a @ G @ a)
+        assert_allclose(hyperplane_distances(model, form(X)), expected, rtol=1e-8)
+
+    def test_a_precomputed_kernel_is_refused(self):
+        X, y = at_distances(np.arange(10), 4)
+        with pytest.raises(TypeError, match=r"Expected a linear model.*got SVC"):
+            hyperplane_distances(SVC(kernel="precomputed").fit(X @ X.T, y), X @ X.T)
+
+    def test_a_model_of_three_classes_is_refused(self):
+        X, y = at_distances(np.arange(30), 6)
+        frozen = FrozenEstimator(LinearSVC().fit(X, np.arange(36) % 3))
+        with pytest.raises(ValueError, match=r"one finite score per row, got shape \(36, 3\).*Fit it on two"):
+            GeometricUnderSampler(estimator=frozen).fit_resample(X, y)
+
+    def test_scores_that_overflow_are_refused(self):
+        class Steep(KnownPlane):
+            def decision_function(self, X):
+                return np.asarray(X @ self.coef_.ravel()) * np.inf
+
+        with pytest.raises(ValueError, match=r"one finite score per row.*scale the features"):
+            GeometricUnderSampler(estimator=Steep()).fit_resample(*at_distances([1, 2, 3], 2))
 
     def test_a_fitted_model_is_used_as_it_is(self):
         X, y = at_distances(np.arange(30), 6)

@@ -1,0 +1,199 @@
+"""Scores in order: sorting them, locating others among them, and what one sort tells of a ranking."""
+
+import numpy as np
+
+from aucsolvers._jit import kernel
+
+FEW = 2000  # scores up to which numpy's sort is the faster one; from there on radix sort is, up to seven times
+
+
+class Ranking:
+    """The scores of the two classes, each sorted once for all that is asked of them."""
+
+    def __init__(self, scores, positive):
+        self._scores, self._positive = scores, positive
+        self._pos, self._neg = ascending(scores[positive]), ascending(scores[~positive])
+
+    def auc_and_threshold(self):
+        """Return what ``metrics.auc_of_classes`` and ``metrics.best_gmean_threshold`` return for these scores."""
+        doubled_wins, low, high = _walk(self._pos, self._neg)
+        middle = low / 2 + high / 2
+        threshold = middle if low <= middle < high else low  # rounding may reach high
+        return doubled_wins / (2 * self._pos.size * self._neg.size), threshold
+
+    def pair_hinge(self):
+        """Return 1/k sum_ij max(0, 1 - s_i + s_j) and its slope in each score, 0 at a margin of exactly 1.
+
+        With c the number of a row's violated pairs, s_i - 1 < s_j, both are sums over rows: the loss is
+        c_neg's_neg - c_pos'(s_pos - 1), the slopes -c_pos and c_neg, all over k. Any shift of all scores cancels;
+        centring keeps a large common offset out of the rounding.
+        """
+        n_pos, n_neg = self._pos.size, self._neg.size
+        places = [np.flatnonzero(rows) for rows in (self._positive, ~self._positive)]
+        # the places of the rows in ascending order of their scores
+        of_pos, of_neg = (rows[np.argsort(self._scores[rows])] for rows in places)
+        centred = self._scores - self._neg.mean()
+        counts = np.empty(len(centred))
+        counts[of_pos], counts[of_neg] = _count_violations(centred[of_pos] - 1.0, centred[of_neg])
+        loss = max(0.0, float(counts @ centred - counts[of_pos].sum()))
+        return loss / (n_pos * n_neg), counts / (n_pos * n_neg)
+
+
+def ascending(scores):
+    """Return finite scores, float64, in ascending order (0.0 and -0.0 are equal, in either order)."""
+    return np.sort(scores) if len(scores) <= FEW else _radix_sorted(np.ascontiguousarray(scores))
+
+
+def auc_of_classes(positive_scores, negative_scores):
+    """Return the AUC from the scores of each class (unchecked): the smaller one is sorted, the other located in it."""
+    # s_i > s_j or -s_j > -s_i, so that either class may be the one that wins
+    few, many = sorted((np.asarray(positive_scores, float), -np.asarray(negative_scores, float)), key=len)
+    return won_pairs(*bucket_grid(ascending(few)), -many) / (len(few) * len(many))
+
+
+# Kernels ---------------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def _radix_sorted(scores):
+    """Return the scores in ascending order: six passes over 11 bits each of keys that sort as the numbers do.
+
+    A double's bits sort as its magnitude; with the sign bit set for positive numbers, and all bits turned for negative
+    ones, they sort as the numbers.
+    """
+    n, top, digit = scores.size, np.uint64(1) << np.uint64(63), np.uint64(2047)
+    keys, spare = scores.view(np.uint64).copy(), np.empty(n, np.uint64)
+    starts = np.zeros((6, 2048), np.int64)
+    for i in range(n):
+        key = keys[i]
+        keys[i] = key = ~key if key & top else key | top
+        for p in range(6):
+            starts[p, (key >> np.uint64(11 * p)) & digit] += 1
+    for p in range(6):
+        start, shift, total, largest = starts[p], np.uint64(11 * p), 0, 0
+        for b in range(2048):
+            count = start[b]
+            start[b] = total
+            total += count
+            largest = max(largest, count)
+        if largest == n:
+            continue  # all keys have the same digit here
+        for i in range(n):
+            b = (keys[i] >> shift) & digit
+            spare[start[b]] = keys[i]
+            start[b] += 1
+        keys, spare = spare, keys
+    for i in range(n):
+        key = keys[i]
+        keys[i] = key ^ top if key & top else ~key
+    return keys.view(np.float64)
+
+
+@kernel()
+def bucket_grid(ordered):
+    """Return the sorted scores with a grid of buckets over them: (ordered, start, origin, scale).
+
+    A value v belongs to bucket (v - origin) * scale, whose scores are at start[bucket] <= place < start[bucket + 1].
+    Scores without a span, or with one that overflows, are all in the first.
+    """
+    n = len(ordered)
+    buckets = 4 * n
+    span = ordered[-1] - ordered[0]
+    scale = buckets / span if 1e-300 < span < np.inf else 0.0
+    start = np.zeros(buckets + 1, dtype=np.int32)
+    for i in range(n):
+        start[_bucket(ordered[i], ordered[0], scale, buckets) + 1] += 1
+    for bucket in range(buckets):
+        start[bucket + 1] += start[bucket]
+    return ordered, start, ordered[0], scale
+
+
+@kernel()
+def _bucket(value, origin, scale, buckets):
+    """Return a value's bucket; it never falls as the value rises, rounding included."""
+    position = (value - origin) * scale
+    if position >= buckets:
+        return buckets - 1
+    return int(position) if position > 0.0 else 0  # also where infinity times no scale is no number
+
+
+@kernel()
+def count_below(ordered, start, origin, scale, value):
+    """Return #{scores < value}: bisection within the value's bucket, which has a quarter of a score on average.
+
+    The bucket number never falls as the value rises: lower buckets hold only lower scores.
+    """
+    bucket = _bucket(value, origin, scale, len(start) - 1)
+    low, high = start[bucket], start[bucket + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if ordered[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def won_pairs(ordered, start, origin, scale, many):
+    """Return the number of pairs with ordered[q] > many[j], ties counting one half."""
+    twice = 0
+    for j in range(len(many)):
+        below = count_below(ordered, start, origin, scale, many[j])
+        not_above = below
+        if below < len(ordered) and ordered[below] == many[j]:
+            not_above = count_below(ordered, start, origin, scale, np.nextafter(many[j], np.inf))
+        twice += 2 * len(ordered) - below - not_above
+    return 0.5 * twice
+
+
+@kernel()
+def _walk(pos, neg):
+    """Walk up two sorted arrays, equal scores at once; return twice the wins and the gap to cut in.
+
+    After each distinct score comes a cut: positives and negatives up to it are called negative. TP * TN orders cuts as
+    G-mean does, and in integers equal means equal; of equal cuts the one in the widest gap wins, then the lowest.
+    Without a cut above 0 the gap is the point at the largest score.
+    """
+    n_pos, n_neg = pos.size, neg.size
+    p = n = wins = best = 0
+    largest = max(pos[-1], neg[-1])
+    low = high = largest
+    while p < n_pos or n < n_neg:
+        value = pos[p] if n == n_neg or (p < n_pos and pos[p] <= neg[n]) else neg[n]
+        from_p, from_n = p, n
+        while p < n_pos and pos[p] == value:
+            p += 1
+        while n < n_neg and neg[n] == value:
+            n += 1
+        # each positive here is above the negatives before it and level with those here
+        wins += (p - from_p) * (from_n + n)
+        merit = (n_pos - p) * n
+        if merit < best or merit == 0:
+            continue
+        # merit > 0: a positive is still to come, so there is a next score
+        following = pos[p] if n == n_neg else min(pos[p], neg[n])
+        # halves, so that the distance of two huge scores does not overflow
+        if merit > best or following / 2 - value / 2 > high / 2 - low / 2:
+            best, low, high = merit, value, following
+    return wins, low, high
+
+
+@kernel()
+def _count_violations(shifted, neg):
+    """Return -c of each positive and c of each negative, given the ascending s_i - 1 and s_j: pairs with s_i - 1 < s_j.
+
+    Both sides compare the same two rounded numbers, so that the counts of the two classes have the same sum.
+    """
+    of_pos, of_neg = np.empty(shifted.size), np.empty(neg.size)
+    not_above = 0
+    for p in range(shifted.size):
+        while not_above < neg.size and neg[not_above] <= shifted[p]:
+            not_above += 1
+        of_pos[p] = not_above - neg.size
+    below = 0
+    for n in range(neg.size):
+        while below < shifted.size and shifted[below] < neg[n]:
+            below += 1
+        of_neg[n] = below
+    return of_pos, of_neg

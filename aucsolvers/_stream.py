@@ -1,0 +1,188 @@
+"""What the online solvers share: rows taken in one at a time, fed whole (fit) or in chunks (partial_fit), same bits.
+
+A stream's state is a dict: ``generator``, ``counts`` and ``sums`` of the rows of each class (negative first, as all
+arrays by class), the model ``w``, and what the method adds. Rows are taken in one by one, random numbers are drawn per
+row and all sums run in order of arrival: where a chunk ends and the next begins leaves no trace.
+"""
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._certify import Objective, checked_rows
+from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
+from aucsolvers._rows import FLOATS, row_scores
+
+
+class OnlineScorer(LinearScorer):
+    """Base of the online solvers: passes over the rows (``fit``) or a stream in chunks (``partial_fit``).
+
+    A subclass names its ``_loss``, tells how a stream starts (``_start``) and how rows are learnt (``_learner``). One
+    that keeps rows tells how they join the next ones (``_join``) and which it keeps (``_settle``).
+    """
+
+    def check_parameters(self):
+        """Raise ValueError if a parameter has a value that no data could go with."""
+        check_positive("lam", self.lam)
+        check_tolerance(self.tol)
+        check_count("max_iter", self.max_iter)
+
+    def fit(self, X, y):
+        """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self.
+
+        A fresh stream of max_iter passes over the rows, each in a new random order (shuffle) or as given. It ends
+        early after a pass whose certificate is at most tol.
+        """
+        self.check_parameters()
+        X, y = self._validate_fit(X, y, dtype=FLOATS)
+        X = checked_rows(X)
+        positive = y > 0
+        state = self._start(X.shape[1])
+        self._check_room(state, X, self.max_iter)
+        objective, dual_bound = Objective(X, positive, self.lam, self._loss), self._dual_bound(positive)
+        learn = self._learner(positive)
+        result = run_passes(learn, state, X, objective, dual_bound, positive, self.shuffle, self.tol, self.max_iter)
+        self._stream = self._settle(state, X) if self.keep_stream else None
+        return self._publish(result, X, y)
+
+    def partial_fit(self, X, y, classes=None):
+        """Take in the next rows of a stream, in the order given; return self.
+
+        The first call needs both labels, in y or in classes. After fit, it goes on from there. Neither shuffle, tol nor
+        max_iter plays a part.
+        """
+        self.check_parameters()
+        state = self._stream_to_go_on()
+        X, y = self._validate_chunk(X, y, classes, first=state is None)
+        X = checked_rows(X)
+        if state is None:
+            state = self._start(X.shape[1])
+        self._check_room(state, X, 1)
+        pool = self._join(state, X)
+        visits = np.arange(pool.shape[0] - len(y), pool.shape[0], dtype=np.uint32)
+        self._learner()(state, pool, visits, (y > 0).astype(np.uint8))
+        return self._publish_stream(self._settle(state, pool))
+
+    def _start(self, n_features):
+        return {
+            "generator": as_generator(self.random_state),
+            "counts": np.zeros(2, dtype=np.int64),
+            "sums": np.zeros((2, n_features)),
+            "w": np.zeros(n_features),
+        }
+
+    def _learner(self, positive=None):
+        """Return learn(state, X, visits, codes), which takes in rows ``visits`` of X, of the classes ``codes``."""
+        raise NotImplementedError
+
+    def _dual_bound(self, positive):
+        """Return a function (state, passes) -> lower bound on the optimum: the method's own, if it has one."""
+        return lambda state, passes: 0.0  # every loss here is >= 0
+
+    def _check_room(self, state, X, passes):
+        """Refuse rows, seen that many times, that a stream could not keep."""
+
+    def _join(self, state, X):
+        """Return a matrix that ends with the rows of X and holds those that the state refers to."""
+        return X
+
+    def _settle(self, state, pool):
+        """Make the state independent of the matrix that its rows came in, and return it."""
+        return state
+
+    def _stream_to_go_on(self):
+        state = getattr(self, "_stream", None)
+        if state is None and hasattr(self, "coef_"):
+            raise ValueError(
+                "Expected a stream to go on with, got a model from fit, which kept none. "
+                "Set keep_stream=True before fit, or feed all rows to partial_fit of a clone."
+            )
+        return state
+
+    def _validate_chunk(self, X, y, classes, first):
+        """Return X, C-ordered or CSR, and y as an array of ±1.0; set ``classes_`` if the stream begins here."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", reset=first)
+        check_classification_targets(y)
+        known = np.unique(y if classes is None else classes) if first else self.classes_
+        if len(known) != 2:
+            raise ValueError(f"Expected two classes, got {known.tolist()}. Name both with classes= in the first call.")
+        strangers = np.setdiff1d(y if classes is None else np.append(np.unique(y), classes), known)
+        if len(strangers):
+            raise ValueError(
+                f"Expected labels among {known.tolist()}, got {strangers[:5].tolist()}. Name both in the first call."
+            )
+        self.classes_ = known
+        return X, np.where(y == known[1], 1.0, -1.0)
+
+    def _publish_stream(self, state):
+        """Set the attributes that a stream allows: without its rows, no objective and no certificate."""
+        self._stream = state
+        self.coef_ = state["w"].reshape(1, -1).copy()
+        centres = state["sums"] / np.maximum(state["counts"], 1)[:, None]
+        self.intercept_ = np.array([-0.5 * row_scores(centres, state["w"]).sum()])
+        self.objective_ = self.dual_gap_ = np.nan
+        self.n_iter_, self.status_ = 1, MAX_ITER
+        self.history_ = {name: np.array([]) for name in Trace.NAMES}
+        return self
+
+
+def check_step(name, value, largest):
+    """Refuse a step length that is not a finite number in (0, largest]."""
+    if check_positive(name, value) > largest:
+        raise ValueError(f"Expected {name} <= {largest:g}, got {value!r}: longer steps only overshoot. Lower {name}.")
+
+
+# Driver ----------------------------------------------------------------------------------------------------------
+
+
+def run_passes(learn, state, X, objective, dual_bound, positive, shuffle, tol, max_iter):
+    """Feed passes over the rows to a fresh stream until its certificate is at most tol; return a SolverResult.
+
+    ``learn(state, X, visits, codes)`` takes in rows and leaves the model in state["w"].
+    """
+    n, n_iter = len(positive), 0
+    certifier = _Certifier(objective, dual_bound, n)
+    rows, codes = np.arange(n, dtype=np.uint32), positive.astype(np.uint8)
+    # at least one pass: the certificate may pass w = 0 (large lam, tiny features), which ranks nothing
+    while (certifier.gap > tol or n_iter == 0) and n_iter < max_iter:
+        visits = state["generator"].permutation(rows) if shuffle else rows
+        # two looks within the first pass must do: one costs as much as thousands of cheap steps
+        points = [] if n_iter else sorted({n // 100, n // 10} - {0})
+        for start, stop in zip([0, *points], [*points, n], strict=True):
+            learn(state, X, visits[start:stop], codes[visits[start:stop]])
+            certifier.look(state, n_iter * n + stop)
+        n_iter += 1
+    status = CONVERGED if certifier.gap <= tol else MAX_ITER
+    objective, gap, _, threshold = certifier.last
+    return SolverResult(
+        state["w"].copy(), -threshold, objective, gap, n_iter, status, certifier.trace.as_history(), state
+    )
+
+
+class _Certifier:
+    """Looks at a stream's model on all rows and keeps the trace; of all lower bounds met the best one counts.
+
+    They are, by strong convexity, objective - ||gradient||^2/(2 lam) at any w, and the method's own.
+    """
+
+    def __init__(self, objective, dual_bound, n_rows):
+        self.trace = Trace()
+        self._objective, self._dual_bound, self._n_rows = objective, dual_bound, n_rows
+        self._lower_bound = 0.0
+        self._add(0, objective.look_at_zero())
+
+    @property
+    def gap(self):
+        return self.last.gap
+
+    def look(self, state, rows_seen):
+        """Add a point to the trace: the stream's model after that many rows."""
+        passes = -(-rows_seen // self._n_rows)
+        self._lower_bound = max(self._lower_bound, self._dual_bound(state, passes))
+        self._add(rows_seen, self._objective.look(state["w"]))
+
+    def _add(self, rows_seen, look):
+        self._lower_bound = max(self._lower_bound, look.objective - look.gap)
+        self.last = look._replace(gap=max(0.0, look.objective - self._lower_bound))
+        self.trace.add_with_auc(rows_seen, look.objective, self.last.gap, look.auc)

@@ -1,0 +1,194 @@
+"""Kernel features: a Gaussian or polynomial kernel in coordinates of its own, so that linear solvers work in its space.
+
+With landmarks l_1 .. l_m among the training rows, L_ab = k(l_a, l_b), and l(x)_a = k(l_a, x), the coordinates
+
+    phi(x) = L^(-1/2) l(x)        have        w'phi(x) = f(x) = sum_a beta_a k(l_a, x),    beta = L^(-1/2) w,
+                                              ||w||^2 = beta'L beta = ||f||^2  in the kernel's space.
+
+So a solver that minimises an objective of scores and of ||w|| over w minimises it over all f that the landmarks span,
+and its certificate is one of that problem: exact, not approximate. What is approximate is the span, which the more
+landmarks fill the better (Nystroem's method: phi(x)'phi(z) = l(x)'L^(-1)l(z) is k(x, z) where x or z is a landmark).
+"""
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.kernel_approximation import Nystroem
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from aucsolvers._pairwise import check_squares
+from aucsolvers._params import as_generator, check_choice, check_count, check_positive
+from aucsolvers._rows import FLOATS
+
+KERNELS = {"gaussian": "rbf", "polynomial": "polynomial"}  # our name: scikit-learn's
+BLOCK_ROWS = 4096  # transformed at a time: beside the features only these rows' kernel values take memory
+
+
+class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Features whose linear functions are the functions of a kernel that some training rows span (Nystroem's method).
+
+    Any linear solver fitted to them solves, with the certificate it gives, its problem over the scores
+    f(x) = sum_a beta_a k(l_a, x), regularised by ||f||^2 in the kernel's space; l_a are the landmarks.
+
+    Parameters
+    ----------
+    kernel : {"gaussian", "polynomial"}, default="gaussian"
+        k(x, z) = exp(-gamma ||x - z||^2), or (gamma x'z + coef0)^degree.
+    gamma : "scale" or float, default="scale"
+        > 0; "scale" is 1/(n_features * variance of all entries of X), or 1 if that variance is 0, as KernelSVM's.
+    gamma_factor : float, default=1.0
+        > 0; multiplies gamma. A search over it needs no knowledge of the data's scale.
+    n_components : int, default=256
+        Landmarks, hence features, >= 1; all rows if there are fewer.
+    degree : int, default=3
+        >= 1, of the polynomial kernel.
+    coef0 : float, default=1.0
+        >= 0, of the polynomial kernel: below, it would not be positive semidefinite.
+    max_feature_bytes : int, default=4 * 1024**3
+        Refuse data whose features need more memory than this.
+    random_state : int, Generator, RandomState or None, default=None
+        Draws the landmarks.
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of shape (n_components_,)
+        Row numbers of the landmarks in the X of fit, ascending.
+    gamma_ : float
+        The gamma in use, gamma_factor included.
+    n_components_ : int
+    nystroem_ : Nystroem
+        scikit-learn's transformer, fitted to the landmarks.
+    origin_ : ndarray of shape (n_components_,)
+        The mean of the landmarks' features, which is subtracted: pairwise losses do not see it, univariate ones without
+        a bias (UniExp) need it.
+
+    Raises
+    ------
+    ValueError
+        For invalid parameters, features of X whose squares overflow, or more than max_feature_bytes.
+
+    Notes
+    -----
+    With labels y, landmarks are drawn such that every class has the same chance, however few rows it has: in a plain
+    draw of 256 rows, one class in a thousand would as a rule not appear at all.
+
+    Fit costs O(m^2 d + m^3) for m landmarks, transform O(m d + m^2) a row, stored entries in place of d if X is CSR;
+    features are dense, 8 m bytes a row. The same seed gives the same bits on the same machine, library versions and
+    number of BLAS threads; a row's features depend on the rows beside it in their last bits.
+
+    References
+    ----------
+    .. [1] Williams, Seeger, "Using the Nystroem Method to Speed Up Kernel Machines", NIPS 2000.
+
+    Examples
+    --------
+    A ring around a disc, which no linear score can rank:
+
+    >>> from sklearn.datasets import make_circles
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from aucsolvers import SVMOR
+    >>> X, y = make_circles(200, factor=0.4, noise=0.05, random_state=0)
+    >>> model = make_pipeline(KernelFeatures(random_state=0), SVMOR(lam=1e-3)).fit(X, y)
+    >>> model[-1].status_, round(float(model[-1].history_["auc"][-1]), 2)
+    ('converged', 1.0)
+    """
+
+    def __init__(
+        self,
+        kernel="gaussian",
+        *,
+        gamma="scale",
+        gamma_factor=1.0,
+        n_components=256,
+        degree=3,
+        coef0=1.0,
+        max_feature_bytes=4 * 1024**3,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.gamma_factor = gamma_factor
+        self.n_components = n_components
+        self.degree = degree
+        self.coef0 = coef0
+        self.max_feature_bytes = max_feature_bytes
+        self.random_state = random_state
+
+    def check_parameters(self):
+        """Raise ValueError if a parameter has a value that no data could go with."""
+        check_choice("kernel", self.kernel, tuple(KERNELS))
+        if not (isinstance(self.gamma, str) and self.gamma == "scale"):
+            check_positive("gamma", self.gamma)
+        check_positive("gamma_factor", self.gamma_factor)
+        check_count("n_components", self.n_components)
+        check_count("degree", self.degree)
+        if self.coef0 != 0:
+            check_positive("coef0", self.coef0)
+        check_count("max_feature_bytes", self.max_feature_bytes)
+
+    def check_size(self, n_fitted, n_rows):
+        """Raise ValueError if the features of n_rows need more than max_feature_bytes after a fit to n_fitted rows."""
+        columns = min(self.n_components, n_fitted)
+        needed = 8 * n_rows * columns
+        if needed > self.max_feature_bytes:
+            raise ValueError(
+                f"Expected kernel features of at most max_feature_bytes={self.max_feature_bytes} bytes, got {n_rows} "
+                f"rows x {columns} components of float64, which need {needed} bytes. Lower n_components to "
+                f"{max(1, self.max_feature_bytes // (8 * n_rows))}, or raise max_feature_bytes if the memory is there."
+            )
+
+    def fit(self, X, y=None):
+        """Draw the landmarks from X, shape (n_samples, n_features), dense or CSR, evenly over the classes y."""
+        self.check_parameters()
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        check_squares(X)
+        self.check_size(X.shape[0], X.shape[0])
+        self.n_components_ = min(self.n_components, X.shape[0])
+        self.landmarks_ = _draw(X, y, self.n_components_, as_generator(self.random_state))
+        self.gamma_ = self.gamma_factor * (_scale(X) if isinstance(self.gamma, str) else self.gamma)
+        self.nystroem_ = Nystroem(
+            kernel=KERNELS[self.kernel],
+            gamma=self.gamma_,
+            degree=self.degree,
+            coef0=self.coef0,
+            n_components=self.n_components_,
+            random_state=0,  # only the order of the features is left to draw
+        ).fit(X[self.landmarks_])
+        self.origin_ = self.nystroem_.transform(X[self.landmarks_]).mean(axis=0)
+        self._n_features_out = self.n_components_
+        return self
+
+    def transform(self, X):
+        """Return the features, float64, shape (n_samples, n_components_)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        self.check_size(self.n_components_, X.shape[0])
+        features = np.empty((X.shape[0], self.n_components_))
+        for start in range(0, X.shape[0], BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            features[block] = self.nystroem_.transform(X[block]) - self.origin_
+        return features
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _draw(X, y, count, generator):
+    """Return the numbers of ``count`` rows, ascending, drawn such that the classes in y have the same chance."""
+    chances = None
+    if y is not None:
+        y = column_or_1d(y)
+        check_consistent_length(X, y)
+        classes, codes, sizes = np.unique(y, return_inverse=True, return_counts=True)
+        chances = 1.0 / (len(classes) * sizes[codes])
+    return np.sort(generator.choice(X.shape[0], size=count, replace=False, p=chances))
+
+
+def _scale(X):
+    """Return 1/(n_features * variance of all entries), or 1 if they are all the same, up to rounding."""
+    values, entries = X.data if sparse.issparse(X) else X, X.shape[0] * X.shape[1]
+    square = np.square(values, dtype=np.float64).sum() / entries
+    variance = square - (values.sum(dtype=np.float64) / entries) ** 2
+    return float(1.0 / (X.shape[1] * variance)) if variance > 1e-14 * square else 1.0

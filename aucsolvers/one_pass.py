@@ -1,0 +1,279 @@
+"""One-pass AUC maximisation (OPAUC): the pairwise square loss against running means and covariances.
+
+With z_ij = x_i - x_j over the k pairs of a positive x_i and a negative x_j, it approaches the minimum of
+
+    Q(w) = lam/2 ||w||^2 + 1/2k sum_ij (1 - w'z_ij)^2.
+
+From top to bottom: estimator, driver, kernels.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from aucsolvers._certify import SQUARE
+from aucsolvers._jit import kernel
+from aucsolvers._params import check_count
+from aucsolvers._prefetch import AHEAD, prefetch_row
+from aucsolvers._rows import REDUCE, add, as_rows
+from aucsolvers._stream import OnlineScorer, check_step
+
+LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
+BLOCK_ROWS = 4096  # rows whose random numbers are drawn at a time
+
+
+class OPAUC(OnlineScorer):
+    """One-pass AUC maximisation: gradient steps on the square loss against running class means and covariances.
+
+    Approaches the minimum of Q(w) = lam/2 ||w||^2 + 1/2k sum_ij (1 - w'(x_i - x_j))^2, the objective of LSSVM. With c
+    and S the mean and covariance of the other class so far and u = y_t (x_t - c), a row moves w by -eta_t times
+    lam w - (1 - w'u) u + S w, the gradient of its mean loss against all earlier rows of the other class.
+
+    Parameters
+    ----------
+    lam : float, default=1e-3
+        Weight of the regulariser, > 0.
+    eta : float, default=1.0
+        Length of the steps, 0 < eta <= 2: eta_t = 1/(K_t/eta + lam t), where K_t is the largest ||u||^2 + trace S so
+        far, a bound on the curvature. No scale of the features and no eta in this range can make it diverge.
+    rank : int or None, default=None
+        None keeps both covariances; r keeps random sketches of r columns instead (OPAUCr), for wide data.
+    max_covariance_bytes : int, default=1024**3
+        Refuse data whose covariances or sketches need more memory than this.
+    shuffle : bool, default=True
+        Whether fit visits the rows in a fresh random order in each pass, or as given.
+    tol : float, default=1e-3
+        Stop after a pass whose certificate is at most tol; Q(0) = 1/2. 0 uses up max_iter.
+    max_iter : int, default=1
+        Largest number of passes. One is the published budget.
+    random_state : int, Generator, RandomState or None, default=None
+        Draws the sketch and the order of visits.
+    keep_stream : bool, default=True
+        Whether fit keeps the stream's state, so that partial_fit can go on. It holds the covariances and is pickled:
+        use False for a model that is to be stored.
+
+    Attributes
+    ----------
+    coef_, intercept_, n_iter_, status_, history_, classes_
+        As of OAMSeq.
+    objective_ : float
+        Q(coef_); nan after partial_fit.
+    dual_gap_ : float
+        An upper bound on Q(w) - min Q: Q(w) less the best Q(v) - ||dQ(v)||^2/(2 lam) of the points v in history_. It
+        is of Q itself, also if rank approximates the steps. nan after partial_fit.
+
+    Raises
+    ------
+    ValueError
+        For invalid parameters, other than two classes, features whose squares overflow, covariances that need more
+        than max_covariance_bytes, or partial_fit after a fit that kept no stream.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If fit did not bring the certificate to tol. One pass rarely does.
+
+    Notes
+    -----
+    A row costs O(d^2), or O(d rank), also for CSR. Memory is 16 d^2 or
+    16 d rank bytes. Means and covariances are updated by Welford's recurrence, S <- S + (m - 1)/m D D' with D the row's
+    distance from the mean of the m - 1 before it, which does not cancel for features far from 0; a sketch adds
+    sqrt((m - 1)/m) D r' with r ~ N(0, I/rank) instead, so that its square is S in expectation. The result does not
+    depend on how a stream is cut into chunks, to the last bit. The same seed gives the same bits.
+
+    References
+    ----------
+    .. [1] Gao, Jin, Zhu, Zhou, "One-Pass AUC Optimization", ICML 2013: algorithm 1, section 3 (random sketch).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = OPAUC(lam=0.1, tol=0.1, random_state=0).fit(scale(X), y == 0)
+    >>> model.status_, bool(model.history_["auc"][-1] > 0.98)
+    ('converged', True)
+    """
+
+    _loss = SQUARE
+
+    def __init__(
+        self,
+        lam=1e-3,
+        *,
+        eta=1.0,
+        rank=None,
+        max_covariance_bytes=1024**3,
+        shuffle=True,
+        tol=1e-3,
+        max_iter=1,
+        random_state=None,
+        keep_stream=True,
+    ):
+        self.lam = lam
+        self.eta = eta
+        self.rank = rank
+        self.max_covariance_bytes = max_covariance_bytes
+        self.shuffle = shuffle
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.keep_stream = keep_stream
+
+    def check_parameters(self):
+        """Raise ValueError if a parameter has a value that no data could go with."""
+        super().check_parameters()
+        check_step("eta", self.eta, LARGEST_ETA)
+        check_count("max_covariance_bytes", self.max_covariance_bytes)
+        if self.rank is not None:
+            check_count("rank", self.rank)
+
+    def _start(self, n_features):
+        columns = self.rank or n_features
+        _check_covariance_bytes(n_features, columns, self.max_covariance_bytes)
+        return super()._start(n_features) | {
+            "means": np.zeros((2, n_features)),
+            "scatters": np.zeros((2, n_features, columns)),
+            "traces": np.zeros(2),
+            "peak": np.zeros(1),
+        }
+
+    def _learner(self, positive=None):
+        return partial(learn_against_moments, lam=self.lam, eta=self.eta, rank=self.rank)
+
+
+def _check_covariance_bytes(n_features, columns, limit):
+    needed = 2 * 8 * n_features * columns
+    if needed > limit:
+        raise ValueError(
+            f"Expected covariances of at most max_covariance_bytes={limit} bytes, got 2 x {n_features} x {columns} "
+            f"float64, which need {needed} bytes. Use rank=50 (random sketches of {16 * n_features * 50} bytes), SOLAM "
+            "(same objective, O(d) memory), or raise max_covariance_bytes if the memory is there."
+        )
+
+
+# Driver ----------------------------------------------------------------------------------------------------------
+
+
+def learn_against_moments(state, X, visits, codes, *, lam, eta, rank):
+    """Take in rows ``visits`` of X by OPAUC. Changes the state.
+
+    The state keeps the class ``means``, ``scatters`` (n S, or its sketch), their ``traces`` and ``peak``, the largest
+    curvature so far.
+    """
+    moments = (state[name] for name in ("counts", "sums", "means", "scatters", "traces", "peak", "w"))
+    stream = *moments, lam, eta
+    if rank is None:
+        _covariance_sweep(as_rows(X), visits, codes, *stream)
+        return
+    for start in range(0, len(visits), BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        draws = state["generator"].standard_normal((len(codes[block]), rank)) / np.sqrt(rank)
+        _sketch_sweep(as_rows(X), visits[block], codes[block], draws, *stream)
+
+
+# Kernels ---------------------------------------------------------------------------------------------------------
+#
+# Sums and stores are loops of their own, as _rows.py explains. Both triangles of n S are kept, so that all loops run
+# along memory.
+
+
+@kernel(fastmath=REDUCE, error_model="numpy")
+def _covariance_sweep(rows, visits, codes, counts, sums, means, scatters, traces, peak, w, lam, eta):
+    """Update the own class's moments and then w at each row in turn (Gao et al. 2013, algorithm 1)."""
+    u, product = np.empty(w.shape[0]), np.empty(w.shape[0])
+    for t in range(visits.size):
+        prefetch_row(rows, visits[min(t + AHEAD, visits.size - 1)])
+        i, own, other = visits[t], codes[t], 1 - codes[t]
+        # 1. n S of the own class takes in the row
+        weight = _count_and_move_mean(rows, i, own, counts, sums, means, u)
+        traces[own] += weight * _inner(u, u)
+        _add_outer(scatters[own], weight, u, u)
+        if counts[other] == 0:
+            continue
+        # 2. n S w of the other class
+        for f in range(w.shape[0]):
+            product[f] = _inner(scatters[other, f], w)
+        # 3. w moves down the gradient of the row's mean loss
+        _leave_mean(rows, i, means[other], 2.0 * own - 1.0, u)
+        _descend(u, traces[other], product, counts[other], counts[0] + counts[1], peak, w, lam, eta)
+
+
+@kernel(fastmath=REDUCE, error_model="numpy")
+def _sketch_sweep(rows, visits, codes, draws, counts, sums, means, sketches, traces, peak, w, lam, eta):
+    """Do what ``_covariance_sweep`` does with n S replaced by Z Z', where row f of Z is sketches[class, f]."""
+    u, product, shadow = np.empty(w.shape[0]), np.empty(w.shape[0]), np.empty(draws.shape[1])
+    for t in range(visits.size):
+        prefetch_row(rows, visits[min(t + AHEAD, visits.size - 1)])
+        i, own, other = visits[t], codes[t], 1 - codes[t]
+        # 1. Z takes in the row; the trace of Z Z' is Z's squared Frobenius norm
+        root, flat = np.sqrt(_count_and_move_mean(rows, i, own, counts, sums, means, u)), sketches[own].ravel()
+        _add_outer(sketches[own], root, u, draws[t])
+        traces[own] = _inner(flat, flat)
+        if counts[other] == 0:
+            continue
+        # 2. Z (Z'w) of the other class
+        shadow[:] = 0.0
+        for f in range(w.shape[0]):
+            _add_scaled(shadow, w[f], sketches[other, f])
+        for f in range(w.shape[0]):
+            product[f] = _inner(sketches[other, f], shadow)
+        # 3. as there
+        _leave_mean(rows, i, means[other], 2.0 * own - 1.0, u)
+        _descend(u, traces[other], product, counts[other], counts[0] + counts[1], peak, w, lam, eta)
+
+
+@kernel(error_model="numpy")
+def _count_and_move_mean(rows, i, own, counts, sums, means, distance):
+    """Take in row i, the m-th of its class (Welford): ``distance`` becomes x minus the old mean; return (m - 1)/m."""
+    counts[own] += 1
+    add(rows, i, 1.0, sums[own])
+    _leave_mean(rows, i, means[own], 1.0, distance)
+    m = counts[own]
+    _add_scaled(means[own], 1.0 / m, distance)
+    return (m - 1.0) / m
+
+
+@kernel()
+def _leave_mean(rows, i, mean, sign, u):
+    """u = sign (x_i - mean), dense whatever the rows are."""
+    for f in range(u.shape[0]):
+        u[f] = -sign * mean[f]
+    add(rows, i, sign, u)
+
+
+@kernel(error_model="numpy")
+def _descend(u, trace, product, n, seen, peak, w, lam, eta):
+    """Take the step -eta_t (lam w - (1 - w'u) u + S w), u = y (x - mean), S w = product/n and trace S = trace/n.
+
+    The Hessian u u' + S has norm <= ||u||^2 + trace S <= peak. With eta <= 2 and t >= 1, eta_t (peak + lam) <= 2: no
+    step lengthens the distance to its own loss's minimum.
+    """
+    peak[0] = max(peak[0], _inner(u, u) + trace / n)
+    step = 1.0 / (peak[0] / eta + lam * seen)
+    pull = step * (1.0 - _inner(w, u))
+    for f in range(w.shape[0]):
+        w[f] = (1.0 - step * lam) * w[f] + pull * u[f] - step / n * product[f]
+
+
+@kernel(fastmath=REDUCE)
+def _inner(a, b):
+    total = 0.0
+    for f in range(a.shape[0]):
+        total += a[f] * b[f]
+    return total
+
+
+@kernel(fastmath={"contract"})  # one product, one sum: there is one way to fuse them
+def _add_scaled(target, factor, other):
+    for f in range(target.shape[0]):
+        target[f] += factor * other[f]
+
+
+@kernel(fastmath={"contract"})
+def _add_outer(target, weight, a, b):
+    """target <- target + weight a b'"""
+    for f in range(target.shape[0]):
+        factor = weight * a[f]
+        for g in range(target.shape[1]):
+            target[f, g] += factor * b[g]

@@ -1,0 +1,31 @@
+"""The parts of the benchmark, in the order of the report; each module says what it compares and at which quality."""
+
+from benchmarks.part import Part
+from benchmarks.parts import (
+    first_call,
+    kernel_svm,
+    linear_svm,
+    online,
+    pair_updates,
+    samplers,
+    square_loss,
+    svm_or,
+    threads,
+)
+
+PARTS: dict[str, Part] = {
+    part.name: part
+    for part in (
+        svm_or.HINGE,
+        svm_or.SQUARED,
+        pair_updates.PART,
+        linear_svm.PART,
+        kernel_svm.PART,
+        square_loss.LS_SVM,
+        square_loss.SPDAM_PART,
+        online.PART,
+        first_call.PART,
+        threads.PART,
+        samplers.PART,
+    )
+}

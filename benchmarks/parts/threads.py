@@ -1,0 +1,81 @@
+"""Two folds on two threads against one after the other: the kernels hold no lock, the results are the same bits."""
+
+import statistics
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
+
+from aucsolvers import AUCSDCD, OPAUC, SVMOR, LinearSVM
+from benchmarks.contest import Gauge, timed
+from benchmarks.data import DataSet
+from benchmarks.part import Bench, Cell, Part
+from benchmarks.parts.online import drawn
+
+LIMIT = 1.8
+ROUNDS = 3
+
+
+def cells(bench: Bench) -> Iterator[Cell]:
+    # chosen so that both folds together take a second or more: starting threads is then not what is measured
+    scale = 0.1 if bench.quick else 1.0
+    rows = drawn(int(100_000 * scale))
+    plans = [
+        (AUCSDCD(lam=1e-4, tol=0.0, max_iter=max(1, int(60 * scale)), random_state=0), rows.head(8_000)),
+        (SVMOR(lam=1e-5, tol=1e-9), rows),
+        (LinearSVM(C=1.0, tol=1e-7, max_iter=100_000, random_state=0), rows),
+        (OPAUC(lam=1e-2, max_iter=3, tol=0.0, random_state=0), rows),
+    ]
+    for model, data in plans:
+        # in a quick run there is too little work to judge by
+        build = partial(_measure, model, data, None if bench.quick else LIMIT)
+        yield Cell(type(model).__name__, "two folds on two threads", build)
+
+
+def _measure(model: Any, data: DataSet, limit: float | None) -> Gauge:
+    folds = [
+        (np.ascontiguousarray(data.X[train]), data.y[train]) for train, _ in StratifiedKFold(2).split(data.X, data.y)
+    ]
+
+    def fit(fold: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        return clone(model).fit(*fold).coef_
+
+    def in_turn() -> list[np.ndarray]:
+        return [fit(fold) for fold in folds]
+
+    def side_by_side() -> list[np.ndarray]:
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(fit, folds))
+
+    fit(folds[0])  # compiles
+    ratios, seconds, same = _race(in_turn, side_by_side)
+    note = f"{'identical results' if same else 'RESULTS DIFFER'}; one after the other {seconds:.2f} s"
+    # a fast wrong answer is worth nothing
+    value = statistics.median(ratios) if same else 0.0
+    setting = f"{data.X.shape[0]:,} × {data.X.shape[1]}, two folds"
+    return Gauge(type(model).__name__, setting, value, "times as fast", limit, at_most=False, note=note)
+
+
+def _race(in_turn: Callable[[], list], side_by_side: Callable[[], list]) -> tuple[list[float], float, bool]:
+    ratios, times, same = [], [], True
+    for _ in range(ROUNDS):
+        serial_s, serial = timed(in_turn)
+        threaded_s, threaded = timed(side_by_side)
+        ratios.append(serial_s / threaded_s)
+        times.append(serial_s)
+        same = same and all(np.array_equal(a, b) for a, b in zip(serial, threaded, strict=True))
+    return ratios, statistics.median(times), same
+
+
+PART = Part(
+    "threads",
+    "Two folds on two threads",
+    "at least 1.8 times as fast as on one, with identical results",
+    "Two fits on the two training folds of a drawn set, in a pool of two threads, against the same fits in turn; "
+    f"median of {ROUNDS}. The BLAS stays at one thread. Needs two idle cores to mean anything.",
+    cells,
+)

@@ -1,0 +1,74 @@
+"""Published algorithms as short, straight C that we wrote from the papers, compiled when a benchmark runs.
+
+They stand for the public C code of SOLAM and OPAUC, which cannot be shipped here. The compiler gets the freedoms that
+our kernels have, so that its loops are vectorised as ours are; not -ffast-math, for a library linked with it switches
+the whole process to arithmetic without subnormal numbers.
+"""
+
+import ctypes
+import functools
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+SOURCES = ("solam.c", "opauc.c", "spdam.c")
+FREEDOMS = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno", "-ffp-contract=fast")
+FLAGS = ("-O3", *FREEDOMS, "-shared", "-fPIC")
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """Return the compiled peers, or None where there is no working C compiler."""
+    folder = Path(__file__).parent
+    with tempfile.TemporaryDirectory() as build:
+        target = Path(build, "peers.so")
+        for native in (["-march=native"], []):  # some compilers know no such flag
+            command = ["cc", *FLAGS, *native, "-o", target, *(folder / source for source in SOURCES), "-lm"]
+            try:
+                if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+                    return ctypes.CDLL(str(target))  # loaded: the file may go
+            except OSError:
+                break
+    return None
+
+
+def solam(X: np.ndarray, y: np.ndarray, lam: float, zeta: float) -> np.ndarray:
+    """Return the averaged weights after one pass over the rows as given."""
+    n, d = X.shape
+    average, work = np.empty(d), np.empty(d)
+    kappa = float(np.sqrt((X**2).sum(axis=1).max()))
+    _call("solam", X, y, n, d, lam, zeta, kappa, average, work)
+    return average
+
+
+def opauc(X: np.ndarray, y: np.ndarray, lam: float, eta: float) -> np.ndarray:
+    """Return the weights after one pass over the rows as given."""
+    n, d = X.shape
+    w = np.empty(d)
+    _call("opauc", X, y, n, d, lam, eta, w, np.empty((2, d)), np.empty((2, d, d)), np.empty(d))
+    return w
+
+
+def spdam(
+    Z: np.ndarray, b: np.ndarray, batches: np.ndarray, lam: float, sigma: float, tau: float, theta: float
+) -> np.ndarray:
+    """Return the weights after one step per row of ``batches`` (row numbers, int64), from w = 0 and beta = 0."""
+    n, d = Z.shape
+    beta, w, ahead, pull, work = np.zeros(n), np.zeros(d), np.zeros(d), np.zeros(d), np.empty(2 * d)
+    _call("spdam", Z, b, batches, n, d, *batches.shape, lam, sigma, tau, theta, beta, w, ahead, pull, work)
+    return w
+
+
+def _call(name: str, *arguments: np.ndarray | int | float) -> None:
+    """Call a function of the library; arrays go as pointers, whole numbers as long and others as double."""
+    # C-ordered, and referred to until the call is over: a pointer alone would not keep a copy alive
+    held = [np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value for value in arguments]
+    getattr(library(), name)(*map(_as_c, held))
+
+
+def _as_c(value: np.ndarray | int | float) -> object:
+    if isinstance(value, np.ndarray):
+        return ctypes.c_void_p(value.ctypes.data)
+    return ctypes.c_long(value) if isinstance(value, int) else ctypes.c_double(value)

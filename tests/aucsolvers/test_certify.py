@@ -1,0 +1,75 @@
+"""Looks at a model against the metrics' objectives, finite differences, and the certificate's promise."""
+
+import numpy as np
+import pytest
+from arrivals import STORAGES, arriving, exponential_objective
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.optimize import approx_fprime, minimize
+
+from aucsolvers._certify import EXPONENTIAL, HINGE, SQUARE, Objective, checked_rows
+from aucsolvers.metrics import (
+    auc,
+    best_gmean_threshold,
+    pairwise_hinge_gradient,
+    pairwise_hinge_objective,
+    pairwise_square_gradient,
+    pairwise_square_objective,
+)
+
+LAM = 0.3
+W = np.array([0.4, -0.2, 0.1, 0.3, -0.5])
+VALUES = {HINGE: pairwise_hinge_objective, SQUARE: pairwise_square_objective, EXPONENTIAL: exponential_objective}
+GRADIENTS = {
+    HINGE: pairwise_hinge_gradient,
+    SQUARE: pairwise_square_gradient,
+    EXPONENTIAL: lambda w, *data: approx_fprime(w, exponential_objective, 1e-7, *data),
+}
+losses = pytest.mark.parametrize("loss", VALUES, ids=["hinge", "square", "exponential"])
+
+
+@losses
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_look_is_what_the_metrics_say(loss, storage, dtype):
+    X, y = arriving(120)
+    X = X.astype(dtype)
+    whole = X.astype(np.float64)
+    look = Objective(storage(X), y > 0, LAM, loss).look(W)
+    assert look.objective == pytest.approx(VALUES[loss](W, whole, y, LAM), rel=1e-12)
+    gradient = GRADIENTS[loss](W, whole, y, LAM)
+    assert look.gap == pytest.approx(gradient @ gradient / (2 * LAM), rel=1e-5 if loss is EXPONENTIAL else 1e-10)
+    assert look.auc == auc(y, whole @ W)
+    assert look.threshold == pytest.approx(best_gmean_threshold(y, whole @ W))
+
+
+@losses
+def test_a_look_at_zero_needs_no_row(loss):
+    X, y = arriving(120)
+    objective = Objective(X, y > 0, LAM, loss)
+    zero, look = objective.look_at_zero(), objective.look(np.zeros(5))
+    assert_allclose(zero[:3], look[:3], rtol=1e-12)
+    assert zero.threshold == look.threshold == 0.0
+
+
+@losses
+@pytest.mark.parametrize("scale", [0.0, 0.1, 3.0])
+def test_the_gap_is_never_below_the_suboptimality(loss, scale):
+    X, y = arriving(120)
+    start = minimize(VALUES[loss], np.zeros(5), (X, y, LAM), method="Nelder-Mead", options={"maxiter": 4000}).fun
+    look = Objective(X, y > 0, LAM, loss).look(scale * W)
+    assert look.gap >= look.objective - start - 1e-12
+
+
+def test_square_does_not_cancel_far_from_the_origin():
+    X, y = arriving(120)
+    near, far = (Objective(X + shift, y > 0, LAM, SQUARE).look(W) for shift in (0.0, 1e6))
+    assert_allclose(far[:2], near[:2], rtol=1e-7)
+
+
+def test_rows_are_checked():
+    X = sparse.csr_array(([3.0, 1.0, -1.0], [1, 0, 1], [0, 3, 3]), shape=(2, 2))
+    assert checked_rows(X).toarray().tolist() == [[1.0, 2.0], [0.0, 0.0]]
+    assert X.nnz == 3
+    with pytest.raises(ValueError, match="squared norms overflow"):
+        checked_rows(np.array([[1e200], [0.0]]))

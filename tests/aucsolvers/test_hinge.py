@@ -1,0 +1,76 @@
+"""What the SVMs share of the hinge losses, against the definitions written out."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from aucsolvers._hinge import dual_bounds, loss_and_gap, row_costs
+
+CLASSES, Y = np.array(["no", "yes"]), np.array([1.0, -1.0, -1.0, -1.0])
+
+
+class TestRowCosts:
+    def test_without_weights_every_row_costs_c(self):
+        assert_array_equal(row_costs(0.3, None, CLASSES, Y, None), [0.3] * 4)
+
+    def test_class_and_sample_weights_multiply(self):
+        costs = row_costs(2.0, {"yes": 5.0}, CLASSES, Y, [1.0, 2.0, 0.0, 3.0])
+        assert_array_equal(costs, [10.0, 4.0, 0.0, 6.0])
+
+    def test_balanced_counts_sample_weights(self):
+        """n / (2 n_c) with n and n_c as sums of weights: both classes then weigh n / 2 = 4 in all."""
+        costs = row_costs(1.0, "balanced", CLASSES, Y, [2.0, 1.0, 2.0, 3.0])
+        assert_allclose(costs, [4.0, 4 / 6, 8 / 6, 2.0])
+
+    def test_the_callers_weights_stay_as_they_are(self):
+        weight = np.ones(4)
+        row_costs(1.0, {"yes": 5.0}, CLASSES, Y, weight)
+        assert_array_equal(weight, np.ones(4))
+
+    @pytest.mark.parametrize(
+        ("class_weight", "weight", "says"),
+        [
+            (None, [1, 1, 1], "inconsistent"),
+            (None, [1, 1, 1, np.nan], "finite weights"),
+            (None, [0, 1, 1, 1], "none in one class"),
+            ({"yes": -1.0}, None, "finite weights"),
+            ({"yes": 0.0}, None, "none in one class"),
+            (None, np.ones((4, 1)), "shape"),
+        ],
+    )
+    def test_what_is_refused(self, class_weight, weight, says):
+        with pytest.raises(ValueError, match=says):
+            row_costs(1.0, class_weight, CLASSES, Y, weight)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+class TestGap:
+    def test_is_primal_minus_dual(self, squared):
+        """On rows X with w = w(alpha): P = ||w||^2/2 + loss, D = sum alpha - ||w||^2/2 - sum D alpha^2 / 2."""
+        rng = np.random.default_rng(0)
+        X, y, cost = rng.normal(size=(30, 4)), rng.choice([-1.0, 1.0], size=30), rng.uniform(0.5, 2.0, size=30)
+        upper, diagonal = dual_bounds(cost, squared)
+        alpha = rng.random(30) * np.minimum(upper, 3.0)
+        w = X.T @ (y * alpha)
+        slack = np.maximum(0.0, 1.0 - y * (X @ w))
+        loss = cost @ (slack**2 if squared else slack)
+        dual = alpha.sum() - 0.5 * w @ w - 0.5 * diagonal @ alpha**2
+        assert_allclose(loss_and_gap(y * (X @ w), alpha, cost, squared), (loss, 0.5 * w @ w + loss - dual), rtol=1e-12)
+
+    def test_is_zero_at_the_optimum_and_exact_near_it(self, squared):
+        """A row within e of its margin adds about e: nothing is lost to the size of the loss of the other row."""
+        cost, far = np.ones(2), 2e8 if squared else 1.0
+        assert loss_and_gap(np.array([1.0, 1.0 - 1e8]), np.array([0.0, far]), cost, squared)[1] == 0.0
+        gap = loss_and_gap(np.array([1.0 + 2.0**-40, 1.0 - 1e8]), np.array([0.5, far]), cost, squared)[1]
+        assert_allclose(gap, 0.5 * 2.0**-40 + (0.0625 if squared else 0.0), rtol=1e-15)
+
+    def test_bounds_make_every_slope_of_the_loss_feasible(self, squared):
+        """The slope of C loss(t) is C for the hinge, 2 C t for the squared one, where D alpha = t."""
+        cost = np.array([0.5, 2.0])
+        upper, diagonal = dual_bounds(cost, squared)
+        if squared:
+            assert_array_equal(upper, [np.inf, np.inf])
+            assert_allclose(diagonal * (2 * cost * 0.7), 0.7)
+        else:
+            assert_array_equal(upper, cost)
+            assert_array_equal(diagonal, [0.0, 0.0])

@@ -1,0 +1,407 @@
+"""MarginMeanSVM against scipy on its dual, LIBLINEAR where lam1 = 0, slow twins, and its own certificate."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import scale
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from aucsolvers.margin_mean import MarginMeanSVM, Terms, solve_kernel, solve_linear
+from aucsolvers.metrics import best_gmean_threshold, gmean
+from aucsolvers.undersampling import GeometricUnderSampler, hyperplane_distances
+
+WEIGHTS = [(0.0, 5.0), (1.0, 1.0), (2.0, 50.0), (30.0, 0.1)]
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return scale(X)[:, :12].copy(), 1 - y
+
+
+def overlapping(n_pos=15, n_neg=60, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, 0], [n_pos, n_neg])
+    return rng.normal(size=(len(y), d)) + 0.8 * y[:, None], y
+
+
+def balances(y):
+    """D_i of y in {0, 1}."""
+    n_pos, n_neg = np.sum(y == 1), np.sum(y == 0)
+    return np.where(y == 1, n_neg / n_pos, n_pos / n_neg)
+
+
+def objective(K, beta, y, lam1, lam2):
+    """F of f = K beta, written a second time; K holds the intercept's constant."""
+    m = (2 * y - 1) * (K @ beta)
+    return 0.5 * beta @ K @ beta - lam1 * np.mean(balances(y) * m) + lam2 * np.mean(np.maximum(0, 1 - m))
+
+
+def scipy_minimum(K, y, lam1, lam2):
+    """min F by L-BFGS-B on the dual, with w0 written out: max sum(alpha) - 1/2 ||w0 + sum_i alpha_i y_i phi_i||^2."""
+    signs, n = 2.0 * y - 1, len(y)
+    start = lam1 * balances(y) * signs / n
+
+    def negative_dual(alpha):
+        f = K @ (start + signs * alpha)
+        return 0.5 * (start + signs * alpha) @ f - alpha.sum(), signs * f - 1
+
+    options = {"maxiter": 10**5, "maxfun": 10**6, "ftol": 1e-16, "gtol": 1e-12}
+    best = minimize(
+        negative_dual, np.zeros(n), jac=True, bounds=[(0, lam2 / n)] * n, method="L-BFGS-B", options=options
+    )
+    return -best.fun
+
+
+def full_beta(svm, n):
+    beta = np.zeros(n)
+    beta[svm.support_] = svm.dual_coef_.ravel()
+    return beta
+
+
+# A tight tol: some checks compare the predictions of two problems with the same optimum. Some fit features of mean 100,
+# unscaled, where coordinate descent does not get that far: it warns, as it should.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(
+    [MarginMeanSVM(tol=1e-13, max_iter=20_000), MarginMeanSVM(kernel="rbf", tol=1e-13, max_iter=1000)]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+class TestOptimum:
+    def test_by_hand(self):
+        """x = 2 once and -1 thrice, no intercept, lam1 = lam2 = 1: D = 3 and 1/3, w0 = (3 * 2 + 3/3)/4 = 7/4.
+
+        At w >= 1 all margins are >= 1 and F = w^2/2 - 7/4 w, least at w = 7/4, where it is -49/32.
+        """
+        svm = MarginMeanSVM(1.0, 1.0, fit_intercept=False).fit([[2.0], [-1.0], [-1.0], [-1.0]], [1, 0, 0, 0])
+        assert_allclose([svm.coef_[0, 0], svm.objective_], [7 / 4, -49 / 32], rtol=1e-15)
+        assert svm.n_iter_ == 0  # w0 is the answer
+
+    @pytest.mark.parametrize(("lam1", "lam2"), WEIGHTS)
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    def test_linear_is_that_of_scipy(self, lam1, lam2, fit_intercept):
+        X, y = overlapping()
+        svm = MarginMeanSVM(lam1, lam2, fit_intercept=fit_intercept, threshold="zero", tol=1e-10).fit(X, y)
+        K = X @ X.T + float(fit_intercept)
+        assert_allclose(svm.objective_, scipy_minimum(K, y, lam1, lam2), rtol=1e-7, atol=1e-9)
+        # and it is F at the published w and b
+        w, b, m = svm.coef_.ravel(), svm.intercept_[0], (2 * y - 1) * svm.decision_function(X)
+        value = 0.5 * (w @ w + b * b) - lam1 * np.mean(balances(y) * m) + lam2 * np.mean(np.maximum(0, 1 - m))
+        assert_allclose(svm.objective_, value, rtol=1e-11, atol=1e-11)
+
+    @pytest.mark.parametrize(("lam1", "lam2"), [*WEIGHTS, (1.0, 1e4)])
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    def test_gaussian_is_that_of_scipy(self, lam1, lam2, fit_intercept):
+        X, y = overlapping()
+        options = {"kernel": "rbf", "gamma": 0.3, "fit_intercept": fit_intercept, "threshold": "zero"}
+        svm = MarginMeanSVM(lam1, lam2, tol=1e-10, **options).fit(X, y)
+        K = rbf_kernel(X, gamma=0.3) + float(fit_intercept)
+        beta = full_beta(svm, len(y))
+        assert_allclose(svm.objective_, scipy_minimum(K, y, lam1, lam2), rtol=1e-7, atol=1e-9)
+        assert_allclose(svm.objective_, objective(K, beta, y, lam1, lam2), rtol=1e-10)
+        assert_allclose(svm.decision_function(X), K @ beta, atol=1e-10)
+
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_no_point_nearby_is_better(self, kernel):
+        X, y = overlapping()
+        svm = MarginMeanSVM(1.0, 20.0, kernel=kernel, gamma=0.3, tol=1e-12).fit(X, y)
+        K = (X @ X.T if kernel == "linear" else rbf_kernel(X, gamma=0.3)) + 1
+        terms = Terms.of(2.0 * y - 1, 1.0, 20.0)
+        beta = solve_kernel(K, terms, 1e-12, 10**5).state["beta"]
+        rng = np.random.default_rng(0)
+        for size in (1e-1, 1e-3):
+            for _ in range(50):
+                assert objective(K, beta + size * rng.normal(size=len(y)), y, 1.0, 20.0) > svm.objective_ - 1e-10
+
+    @pytest.mark.parametrize(("lam1", "lam2"), WEIGHTS)
+    def test_a_linear_kernel_is_linear(self, cancer, lam1, lam2):
+        X, y = cancer
+        terms = Terms.of(2.0 * y - 1, lam1, lam2)
+        linear = solve_linear(X, terms, True, 1e-9, 10**6, np.random.default_rng(0))
+        kernel = solve_kernel(X @ X.T + 1.0, terms, 1e-9, 10**4)
+        assert_allclose(kernel.objective, linear.objective, rtol=1e-7)
+        assert_allclose(X.T @ kernel.state["beta"], linear.w, atol=1e-3)
+        assert_allclose(kernel.state["beta"].sum(), linear.bias, atol=1e-3)
+
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    def test_without_the_margin_mean_it_is_liblinears(self, cancer, fit_intercept):
+        X, y = cancer
+        ours = MarginMeanSVM(0.0, 50.0, fit_intercept=fit_intercept, tol=1e-9).fit(X, y)
+        C = 50.0 / len(y)
+        theirs = LinearSVC(C=C, loss="hinge", fit_intercept=fit_intercept, tol=1e-8, max_iter=10**6).fit(X, y)
+        w, b = theirs.coef_.ravel(), theirs.intercept_[0] if fit_intercept else 0.0
+        slack = np.maximum(0, 1 - (2 * y - 1) * (X @ w + b))
+        assert_allclose(ours.objective_, 0.5 * (w @ w + b * b) + C * slack.sum(), rtol=1e-6)
+
+    def test_converges_on_real_sets(self, mirror):
+        for name in ("pima", "vehicle1", "yeast3"):
+            X, y = keel(mirror, name)
+            for options in ({"kernel": "linear"}, {"kernel": "rbf"}):
+                svm = MarginMeanSVM(random_state=0, **options).fit(scale(X), y)
+                assert svm.status_ == "converged" and svm.dual_gap_ <= 1e-6 * svm.lam2
+
+
+def keel(mirror, name):
+    """The rows of a KEEL file of numbers, and 1 for its positive class."""
+    lines = [line for line in (mirror / "keel" / f"{name}.dat").read_text().splitlines() if line[:1] not in ("@", "")]
+    cells = np.array([[cell.strip() for cell in line.split(",")] for line in lines])
+    return cells[:, :-1].astype(float), (cells[:, -1] == "positive").astype(int)
+
+
+def linear_twin(X, y, lam1, lam2, passes, seed):
+    """Coordinate descent with shrinking on rows (x, 1), as plain Python; replays the solver's shuffles at tol = 0."""
+    n, Z = len(y), np.column_stack([X, np.ones(len(y))])
+    upper, alpha = lam2 / n, np.zeros(n)
+    w = (lam1 * balances(y > 0) * y / n) @ Z
+    order, active, high, low, pg_range = np.arange(n, dtype=np.uint32), n, np.inf, -np.inf, 0.1
+    rng = np.random.default_rng(seed)
+    for _ in range(passes):
+        rng.shuffle(order[:active])
+        queue, left, shrunk, gradients = list(order[:active]), [], [], []
+        while queue:
+            i = queue.pop(0)
+            g = y[i] * (w @ Z[i]) - 1
+            if (alpha[i] == 0 and g > max(high, 0)) or (alpha[i] == upper and g < min(low, 0)):
+                shrunk.insert(0, i)
+                if queue:
+                    queue.insert(0, queue.pop())  # the solver swaps the last active row into the gap
+                continue
+            left.append(i)
+            projected = min(g, 0) if alpha[i] == 0 else max(g, 0) if alpha[i] == upper else g
+            gradients.append(projected)
+            if projected != 0:
+                old, alpha[i] = alpha[i], np.clip(alpha[i] - g / (Z[i] @ Z[i]), 0, upper)
+                w = w + (alpha[i] - old) * y[i] * Z[i]
+        order[:active], active = left + shrunk, len(left)
+        top, bottom = max(gradients, default=-np.inf), min(gradients, default=np.inf)
+        high, low = (top if top > 0 else np.inf), (bottom if bottom < 0 else -np.inf)
+        if top - bottom <= pg_range and active < n:
+            active, high, low = n, np.inf, -np.inf
+        elif top - bottom <= pg_range:
+            pg_range *= 0.1
+    return alpha, w
+
+
+def kernel_twin(K, y, lam1, lam2, steps):
+    """Greedy steps on two coordinates, the best of a fine set of candidates, as plain Python."""
+    n = len(y)
+    start, signed = lam1 * balances(y > 0) * y / n, np.zeros(n)
+    low, high = np.minimum(y * lam2 / n, 0), np.maximum(y * lam2 / n, 0)
+    for _ in range(steps):
+        v = y - K @ (start + signed)
+        free = np.where(v > 0, signed < high, signed > low)
+        i = int(np.argmax(np.where(free, np.abs(v), -1)))
+        rest, bend = v - v[i] * K[i] / K[i, i], K.diagonal() - K[i] ** 2 / K[i, i]
+        free = np.where(rest > 0, signed < high, signed > low) & (bend > 1e-12 * K.diagonal())
+        free[i] = False
+        j = int(np.argmax(np.where(free, rest**2 / np.where(free, bend, 1), -1)))
+        pair = [i, j]
+        A, g = K[np.ix_(pair, pair)], v[pair]
+        lows, highs = low[pair] - signed[pair], high[pair] - signed[pair]
+        candidates = [np.linalg.solve(A, g)]
+        if not np.all((candidates[0] >= lows) & (candidates[0] <= highs)):
+            candidates = []
+            for fixed, other in ((0, 1), (1, 0)):
+                for bound in (lows[fixed], highs[fixed]):
+                    step = np.empty(2)
+                    step[fixed] = bound
+                    step[other] = np.clip((g[other] - A[0, 1] * bound) / A[other, other], lows[other], highs[other])
+                    candidates.append(step)
+        best = max(candidates, key=lambda s: g @ s - 0.5 * s @ A @ s)
+        signed[pair] = np.clip(signed[pair] + best, low[pair], high[pair])
+    return start + signed
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+class TestTwins:
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("passes", [1, 5, 60])
+    def test_linear(self, form, passes):
+        X, y = overlapping(30, 80)
+        terms = Terms.of(2.0 * y - 1, 1.0, 30.0)
+        result = solve_linear(form(X), terms, True, 0.0, passes, np.random.default_rng(4))
+        alpha, w = linear_twin(X, 2.0 * y - 1, 1.0, 30.0, passes, seed=4)
+        assert_allclose(result.state["alpha"], alpha, rtol=0, atol=1e-12)
+        assert_allclose(np.append(result.w, result.bias), w, rtol=0, atol=1e-12)
+
+    @pytest.mark.parametrize("sweeps", [1, 3])
+    def test_kernel(self, sweeps):
+        X, y = overlapping(30, 80)
+        K = rbf_kernel(X, gamma=0.3) + 1
+        result = solve_kernel(K, Terms.of(2.0 * y - 1, 1.0, 300.0), 0.0, sweeps)
+        steps = int(result.history["updates"][-1])
+        assert steps > 100
+        assert_allclose(result.state["beta"], kernel_twin(K, 2.0 * y - 1, 1.0, 300.0, steps), rtol=0, atol=1e-12)
+
+
+class TestCertificate:
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_gap_bounds_the_suboptimality_all_the_way(self, cancer, kernel):
+        X, y = cancer
+        best = MarginMeanSVM(2.0, 200.0, kernel=kernel, tol=1e-12).fit(X, y).objective_
+        history = MarginMeanSVM(2.0, 200.0, kernel=kernel, tol=1e-9, random_state=1).fit(X, y).history_
+        assert np.all(history["objective"] - best <= history["dual_gap"] * (1 + 1e-9) + 1e-9)
+        assert len({len(column) for column in history.values()}) == 1
+        assert np.all(np.diff(history["updates"]) > 0) and history["updates"][0] == 0
+        assert history["auc"][-1] > 0.98
+
+    def test_tol_is_relative_to_the_objective_at_zero(self, cancer):
+        for lam2 in (1e-3, 1.0, 100.0):
+            svm = MarginMeanSVM(0.0, lam2, tol=1e-4).fit(*cancer)
+            assert svm.status_ == "converged" and 0 <= svm.dual_gap_ <= 1e-4 * lam2
+            assert np.linalg.norm(svm.coef_) > 0
+
+    @pytest.mark.parametrize(("kernel", "max_iter"), [("linear", 3), ("rbf", 1)])
+    def test_running_out_of_passes_warns_and_says_what_to_do(self, cancer, kernel, max_iter):
+        svm = MarginMeanSVM(1.0, 1e5, kernel=kernel, gamma=0.02, tol=1e-12, max_iter=max_iter)
+        with pytest.warns(ConvergenceWarning, match=f"'max_iter' after {max_iter} iter.*Raise max_iter or tol"):
+            svm.fit(*cancer)
+        assert svm.status_ == "max_iter" and svm.dual_gap_ == svm.history_["dual_gap"][-1] > 0
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_kernel_steps_end_where_only_rounding_is_left(self):
+        svm = MarginMeanSVM(kernel="rbf", tol=0.0).fit(*overlapping())
+        assert svm.dual_gap_ < 1e-12 and svm.n_iter_ < 1000
+
+
+class TestThreshold:
+    def test_gmean_cuts_where_the_training_rows_say(self):
+        X, y = overlapping(6, 300)
+        zero, cut = (MarginMeanSVM(5.0, 10.0, threshold=name, random_state=0).fit(X, y) for name in ("zero", "gmean"))
+        t = best_gmean_threshold(y, zero.decision_function(X))
+        assert_allclose(cut.decision_function(X), zero.decision_function(X) - t, atol=1e-12)
+        assert gmean(y, cut.predict(X)) > gmean(y, zero.predict(X))
+
+    def test_the_margin_mean_moves_the_plane_towards_the_majority(self):
+        """Its weight is n_neg/n_pos for a positive: with more of it more rows are called positive."""
+        X, y = overlapping(15, 150)
+        called = [MarginMeanSVM(lam1, 10.0, threshold="zero").fit(X, y).predict(X).sum() for lam1 in (0, 5, 20)]
+        assert called[0] < called[1] < called[2]
+
+
+class TestStorageAndState:
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_sparse_and_dense_are_one(self, kernel):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(90, 12)) * (rng.random((90, 12)) < 0.3), np.arange(90) % 3 == 0
+        whole = sparse.csr_array(X)
+        parts = (np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), whole.indptr * 2)
+        split = sparse.csr_array(parts, shape=X.shape)  # entries stored in two parts
+        fits = [MarginMeanSVM(kernel=kernel, tol=1e-11, random_state=0).fit(form, y) for form in (X, whole, split)]
+        for fit in fits[1:]:
+            assert_allclose(fit.objective_, fits[0].objective_, rtol=1e-9)
+            assert_allclose(fit.decision_function(whole), fits[0].decision_function(X), atol=1e-5)
+        assert_allclose(fits[0].decision_function(whole), fits[0].decision_function(X), atol=1e-12)
+        assert split.nnz == 2 * whole.nnz  # the caller's matrix is left as it was
+
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_float32_gives_what_the_same_numbers_give(self, cancer, kernel):
+        X, y = cancer[0].astype(np.float32), cancer[1]
+        single, double = (MarginMeanSVM(kernel=kernel, random_state=0).fit(A, y) for A in (X, X.astype(float)))
+        assert_allclose(single.objective_, double.objective_, rtol=1e-9)
+
+    def test_scores_do_not_depend_on_the_blocks(self, cancer, monkeypatch):
+        svm = MarginMeanSVM(kernel="rbf").fit(*cancer)
+        whole = svm.decision_function(cancer[0])
+        monkeypatch.setattr("aucsolvers.margin_mean.BLOCK_BYTES", 8 * len(svm.support_) * 7)
+        assert_allclose(svm.decision_function(cancer[0]), whole, rtol=1e-10)
+
+    def test_far_from_the_origin(self):
+        """Distances do not see a shift; computed from squared lengths of 1e12 they would be off by 1e-4."""
+        X, y = overlapping()
+        near, far = (MarginMeanSVM(kernel="rbf", gamma=1.0, tol=1e-10).fit(X + shift, y) for shift in (0.0, 1e6))
+        assert_allclose(far.objective_, near.objective_, rtol=1e-7)
+        assert_allclose(far.decision_function(X + 1e6), near.decision_function(X), atol=1e-6)
+
+    def test_the_seed_decides_every_bit(self, cancer):
+        first, second, other = (MarginMeanSVM(random_state=seed).fit(*cancer) for seed in (7, 7, 8))
+        assert_array_equal(first.coef_, second.coef_)
+        assert not np.array_equal(first.coef_, other.coef_)
+
+    def test_clone_pickle_and_a_change_of_kernel(self, cancer):
+        X, y = cancer
+        svm = MarginMeanSVM(kernel="rbf").fit(X, y)
+        assert_array_equal(pickle.loads(pickle.dumps(svm)).decision_function(X), svm.decision_function(X))
+        assert not hasattr(svm, "coef_") and not hasattr(clone(svm), "support_")
+        svm.set_params(kernel="linear").fit(X, y)
+        assert not hasattr(svm, "dual_coef_")
+        assert_allclose(svm.decision_function(X), X @ svm.coef_.ravel() + svm.intercept_, atol=1e-12)
+
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_the_geometric_under_sampler_takes_it(self, kernel):
+        X, y = overlapping(20, 150)
+        svm = MarginMeanSVM(kernel=kernel, gamma=0.3, fit_intercept=False, threshold="zero").fit(X, y)
+        if kernel == "linear":
+            length = np.linalg.norm(svm.coef_)
+        else:
+            length = np.sqrt(full_beta(svm, 170) @ rbf_kernel(X, gamma=0.3) @ full_beta(svm, 170))
+        assert_allclose(hyperplane_distances(svm, X), np.abs(svm.decision_function(X)) / length, rtol=1e-9)
+        kept, _ = GeometricUnderSampler(estimator=MarginMeanSVM(kernel=kernel), random_state=0).fit_resample(X, y)
+        assert 20 < len(kept) < 170
+
+
+class TestDegenerateData:
+    CASES = {
+        "one positive": ([[1.0, 2.0], [0.0, 1.0], [0.5, 0.0]], [1, 0, 0]),
+        "zero matrix": (np.zeros((5, 2)), [1, 1, 0, 0, 0]),
+        "constant feature": ([[1.0, 7.0], [0.0, 7.0], [0.5, 7.0]], [1, 0, 1]),
+        "contradicting duplicates": ([[1.0, 0.0]] * 4 + [[0.0, 1.0]] * 4, [1, 0, 1, 0, 1, 0, 0, 0]),
+        "separable": ([[3.0], [2.0], [-1.0], [-2.0]], [1, 1, 0, 0]),
+        "more features than rows": (np.random.default_rng(0).normal(size=(6, 40)), [1, 0, 0, 0, 1, 0]),
+        "imbalance 1000": (np.random.default_rng(0).normal(size=(1001, 2)), [1] + [0] * 1000),
+        "tiny": (1e-200 * np.array([[1.0], [0.5], [-1.0]]), [1, 0, 0]),
+        "large": (1e8 * np.array([[1.0], [0.5], [-1.0]]), [1, 0, 0]),
+    }
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    @pytest.mark.parametrize("case", CASES)
+    def test_result_is_finite(self, case, kernel, fit_intercept):
+        X, y = self.CASES[case]
+        svm = MarginMeanSVM(kernel=kernel, fit_intercept=fit_intercept, max_iter=2000).fit(X, y)
+        assert np.isfinite(svm.decision_function(X)).all() and np.isfinite(svm.objective_)
+        assert svm.objective_ <= svm.lam2 * (1 + 1e-9)  # no worse than w = 0, but for what the gap says
+        assert svm.dual_gap_ >= 0
+
+    def test_all_zero_rows_reach_their_optimum(self):
+        svm = MarginMeanSVM(1.0, 6.0, fit_intercept=False).fit(np.zeros((6, 2)), [0, 0, 0, 0, 1, 1])
+        assert (svm.objective_, svm.dual_gap_, svm.status_) == (6.0, 0.0, "converged")
+
+    def test_overflow_is_refused(self):
+        with pytest.raises(ValueError, match="scale the features"):
+            MarginMeanSVM().fit([[1e200], [-1e200]], [0, 1])
+
+    def test_memory_is_predicted_and_refused(self):
+        with pytest.raises(ValueError, match=r"max_bytes=44999 bytes, got 75 rows, which need 45000\. Under-sample"):
+            MarginMeanSVM(kernel="rbf", max_bytes=44_999).fit(*overlapping())
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            {"lam1": -1},
+            {"lam2": 0},
+            {"kernel": "poly"},
+            {"gamma": "auto"},
+            {"gamma": -1.0},
+            {"threshold": "auc"},
+            {"tol": -1},
+            {"max_iter": 0},
+            {"max_bytes": 0},
+        ],
+    )
+    def test_bad_parameters(self, bad):
+        (name,) = bad
+        with pytest.raises(ValueError, match=f"Expected {name} .*got"):
+            MarginMeanSVM(**bad).fit([[0.0], [1.0]], [0, 1])

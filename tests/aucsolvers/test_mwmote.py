@@ -1,0 +1,228 @@
+"""MWMOTE against an example computed by hand, an obvious twin, a foreign implementation, and both contracts."""
+
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+from imblearn.pipeline import make_pipeline
+from imblearn.utils.estimator_checks import parametrize_with_checks as parametrize_with_sampler_checks
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from aucsolvers import mwmote as module
+from aucsolvers.mwmote import MWMOTE
+from aucsolvers.svm import LinearSVM
+
+# minority at 0, 1, 2.5 and, among the majority, 20
+LINE = np.array([0.0, 1.0, 2.5, 20.0, 4.0, 6.0, 19.0, 21.0, 22.0]).reshape(-1, 1)
+LABELS = np.array([1, 1, 1, 1, 0, 0, 0, 0, 0])
+
+
+def blobs(n_min=40, n_maj=160, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, 0], [n_min, n_maj])
+    return rng.normal(size=(len(y), d)) + 1.2 * y[:, None], y
+
+
+@parametrize_with_sampler_checks([MWMOTE(random_state=0)])
+def test_imbalanced_learn_contract(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks([MWMOTE(random_state=0)])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+class TestByHand:
+    """k1 = 2, k2 = 1, k3 = 2. 20 has 19 and 21 as neighbours: noise. The nearest majority row of 0, 1 and 2.5 is 4.
+
+    Its nearest minority rows are 2.5 and 1, at 1.5 and 3; with one feature 1/d is 2/3 and 1/3, below C_f(th) = 5, so
+    the closenesses are 2/5 of that, 4/15 and 2/15; their shares 2/3 and 1/3; the weights 8/45 and 2/45, as 4 to 1.
+    Nearest minority rows are 1, 1 and 1.5 away: mean 7/6. 0 and 1 join at 1, 2.5 joins them at (2.5 + 1.5)/2 = 2.
+    """
+
+    def fit(self, **parameters):
+        sampler = MWMOTE(k1=2, k2=1, k3=2, random_state=0, **parameters)
+        X, y = sampler.fit_resample(LINE, LABELS)
+        return sampler.hard_rows_[1], X, y
+
+    def test_noise_and_weights(self):
+        hard, _, _ = self.fit()
+        assert_array_equal(hard.rows, [0, 1, 2])
+        assert_allclose(hard.weights, [0, 2 / 45, 8 / 45], rtol=1e-14)
+
+    def test_closeness_is_cut_off_at_the_threshold(self):
+        """C_f(th) = 0.5 cuts 2/3 down: closenesses 2 and 4/3, shares 3/5 and 2/5, weights 6/5 and 8/15."""
+        hard, _, _ = self.fit(cf_th=0.5)
+        assert_allclose(hard.weights, [0, 8 / 15, 6 / 5], rtol=1e-14)
+
+    @pytest.mark.parametrize(("cp", "n_clusters"), [(0.8, 3), (1.0, 2), (1.7, 2), (1.8, 1)])
+    def test_clusters(self, cp, n_clusters):
+        hard, _, _ = self.fit(cp=cp)
+        assert len(set(hard.clusters)) == n_clusters
+        assert (hard.clusters[0] == hard.clusters[1]) == (n_clusters < 3)
+
+    def test_new_rows_lie_between_rows_of_one_cluster(self):
+        """Clusters {0, 1} and {2.5}: drawn 1 goes towards 0; drawn 2.5 is alone and repeated, four times in five."""
+        sampler = MWMOTE(k1=2, k2=1, k3=2, cp=1.0, random_state=0, sampling_strategy={1: 4004})
+        X, y = sampler.fit_resample(LINE, LABELS)
+        new = X[9:].ravel()
+        assert_array_equal(X[:9], LINE)
+        assert_array_equal(y, np.r_[LABELS, np.ones(4000, int)])
+        alone = new == 2.5
+        assert np.all(alone | ((new > 0) & (new <= 1)))
+        assert abs(alone.mean() - 0.8) < 4 * np.sqrt(0.16 / 4000)
+        # 1 - t uniform: the mean of n of them is 1/2 up to 4 of its standard deviations
+        assert abs(new[~alone].mean() - 0.5) < 4 / np.sqrt(12 * np.sum(~alone))
+
+
+def twin(X, y, k1=5, k2=3, k3=None, cf_th=5.0):
+    """Steps 1 to 4 by loops over sorted distances; returns rows and weights."""
+    distance = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
+    minority, majority = [i for i in range(len(y)) if y[i] == 1], [i for i in range(len(y)) if y[i] == 0]
+    k3 = len(minority) // 2 if k3 is None else k3
+    rows = []
+    for i in minority:
+        others = sorted((j for j in range(len(y)) if j != i), key=lambda j: distance[i, j])
+        if any(y[j] == 1 for j in others[:k1]):
+            rows.append(i)
+    border = {j for i in rows for j in sorted(majority, key=lambda j: distance[i, j])[:k2]}
+    weights = dict.fromkeys(rows, 0.0)
+    for j in border:
+        near = sorted(rows, key=lambda i: distance[i, j])[:k3]
+        closeness = [2.0 * min(X.shape[1] / distance[i, j], cf_th) / cf_th for i in near]
+        for i, c in zip(near, closeness, strict=True):
+            weights[i] += c * c / sum(closeness)
+    return np.array(rows), np.array([weights[i] for i in rows])
+
+
+class TestWeights:
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csc_matrix])
+    @pytest.mark.parametrize("parameters", [{}, {"k1": 2, "k2": 7, "k3": 4, "cf_th": 1.5}], ids=str)
+    def test_agree_with_the_twin(self, form, parameters, monkeypatch):
+        X, y = blobs()
+        monkeypatch.setattr(module, "BLOCK_BYTES", 40 * 60)  # a few border rows at a time
+        sampler = MWMOTE(random_state=0, **parameters)
+        sampler.fit_resample(form(X), y)
+        rows, weights = twin(X, y, **parameters)
+        assert_array_equal(sampler.hard_rows_[1].rows, rows)
+        assert len(rows) < 40 or parameters == {}
+        assert_allclose(sampler.hard_rows_[1].weights, weights, rtol=1e-9)
+
+    def test_agree_with_smote_variants(self):
+        """It weighs all pairs of informative and borderline rows, which is ours with all of the minority as neighbours.
+
+        It takes one majority neighbour more than told, and sets 1/d to 10 at most: below C_f(th) = 5 that is not seen.
+        """
+        foreign = pytest.importorskip("smote_variants", reason="smote-variants is not installed: pip install --no-deps")
+        X, y = blobs()
+        theirs = foreign.MWMOTE(k1=5, k2=2, k3=40, cf_th=5.0, cmax=2.0, random_state=0)
+        theirs.min_label, theirs.maj_label = 1, 0
+        kept = theirs.filter_minorities(X, y, {}, np.flatnonzero(y == 1))
+        border = theirs.determine_border_majority(X, X[y == 0], kept, {})
+        weights = theirs.determine_information_weights(X[y == 0], X[kept], border, np.arange(len(kept))).sum(axis=0)
+        ours = MWMOTE(k3=40, random_state=0)
+        ours.fit_resample(X, y)
+        assert_array_equal(ours.hard_rows_[1].rows, kept)
+        assert_allclose(ours.hard_rows_[1].weights, weights, rtol=1e-9)
+
+    def test_a_duplicate_counts_as_a_neighbour_and_itself_does_not(self):
+        X = np.array([[0.0], [0.0], [5.0], [5.0], [5.0], [9.0], [1.0], [8.0]])
+        is_minority = np.array([True, True, True, False, False, True, False, False])
+        # the twins at 0 see each other; 5 sees two majority duplicates, 9 sees 8 and 5
+        assert_array_equal(module.without_noise(X, is_minority, 1), [0, 1])
+
+    def test_touching_classes_have_the_largest_closeness(self):
+        weights = module.selection_weights(np.array([[1.0], [3.0]]), np.array([[1.0]]), 2, 5.0, 2.0)
+        assert_allclose(weights, np.array([4.0, 0.04]) / 2.2)  # closenesses 2 and 2 (1/2)/5 = 1/5
+
+    def test_all_noise_drops_nothing_and_says_so(self, caplog):
+        X = np.array([0.0, 10.0, 20.0, 0.1, 0.2, 10.1, 10.2, 20.1, 20.2]).reshape(-1, 1)
+        y = np.array([1, 1, 1, 0, 0, 0, 0, 0, 0])
+        with caplog.at_level(logging.WARNING):
+            sampler = MWMOTE(k1=1, random_state=0)
+            sampler.fit_resample(X, y)
+        assert "none dropped as noise" in caplog.text
+        assert_array_equal(sampler.hard_rows_[1].rows, [0, 1, 2])
+
+
+class TestInputAndOutput:
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csr_matrix, sparse.csc_matrix])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_the_type_stays(self, form, dtype):
+        X, y = blobs()
+        X_more, y_more = MWMOTE(random_state=0).fit_resample(form(X.astype(dtype)), y)
+        assert type(X_more) is type(form(X)) and X_more.dtype == dtype and y_more.dtype == y.dtype
+        assert_array_equal(np.bincount(y_more), [160, 160])
+        dense, _ = MWMOTE(random_state=0).fit_resample(X.astype(dtype), y)
+        assert_allclose(X_more.toarray() if sparse.issparse(X_more) else X_more, dense, rtol=1e-5)
+
+    def test_a_dataframe_stays_a_dataframe(self):
+        X, y = blobs()
+        frame = pd.DataFrame(X, columns=["amount", "age", "rate"])
+        more, labels = MWMOTE(random_state=0).fit_resample(frame, pd.Series(y, name="fraud"))
+        assert list(more.columns) == ["amount", "age", "rate"] and labels.name == "fraud" and len(more) == 320
+        pd.testing.assert_frame_equal(more.iloc[:200], frame)
+
+    def test_every_class_is_weighed_against_all_others(self):
+        X, y = blobs()
+        y[:15] = 2
+        sampler = MWMOTE(random_state=0)
+        _, more = sampler.fit_resample(X, y)
+        assert_array_equal(np.bincount(more), [160, 160, 160])
+        for label in (1, 2):
+            rows, weights = twin(X, (y == label).astype(int))
+            assert_array_equal(sampler.hard_rows_[label].rows, rows)
+            assert_allclose(sampler.hard_rows_[label].weights, weights, rtol=1e-9)
+
+    def test_the_seed_decides_every_bit(self):
+        X, y = blobs()
+        first, second, other = (MWMOTE(random_state=seed).fit_resample(X, y)[0] for seed in (3, 3, 4))
+        assert_array_equal(first, second)
+        assert not np.array_equal(first, other)
+        assert clone(MWMOTE(k1=7)).k1 == 7
+
+    @pytest.mark.parametrize("n_min", [1, 2, 3])
+    def test_tiny_minorities(self, n_min):
+        X, y = blobs(n_min, 20)
+        more, labels = MWMOTE(random_state=0).fit_resample(X, y)
+        assert np.isfinite(more).all() and np.sum(labels == 1) == 20
+        if n_min == 1:
+            assert_array_equal(more[21:], np.repeat(X[:1], 19, axis=0))
+
+    @pytest.mark.parametrize("scale", [0.0, 1e-200, 1e100])
+    def test_odd_scales(self, scale):
+        X, y = blobs()
+        more, _ = MWMOTE(random_state=0).fit_resample(scale * X, y)
+        assert np.isfinite(more).all() and len(more) == 320
+
+    def test_in_cross_validation_training_rows_only_are_resampled(self):
+        X, y = blobs(60, 600)
+        pipe = make_pipeline(StandardScaler(), MWMOTE(random_state=0), LinearSVM(random_state=0))
+        assert cross_val_score(pipe, X, y, scoring="roc_auc", cv=3).mean() > 0.9
+
+
+class TestRefusals:
+    def test_memory_is_predicted_before_anything_is_computed(self, monkeypatch):
+        X, y = blobs()
+        monkeypatch.setattr(module, "without_noise", lambda *_: pytest.fail("computed first"))
+        with pytest.raises(ValueError, match=r"max_bytes=25599 bytes, got 25600 for the 40 rows of class .*1.*Raise"):
+            MWMOTE(max_bytes=25_599).fit_resample(X, y)
+
+    @pytest.mark.parametrize(
+        "bad", [{"k1": 0}, {"k2": 1.5}, {"k3": 0}, {"cf_th": 0}, {"cmax": -1}, {"cp": "3"}, {"max_bytes": 0}]
+    )
+    def test_bad_parameters(self, bad):
+        (name,) = bad
+        with pytest.raises(ValueError, match=f"Expected {name} .*got"):
+            MWMOTE(**bad).fit_resample(*blobs())
+
+    def test_one_class_is_an_error(self):
+        with pytest.raises(ValueError, match="class"):
+            MWMOTE().fit_resample([[0.0], [1.0]], [0, 0])

@@ -1,0 +1,125 @@
+"""OPAUC: kernels against slow twins, the exact solution of LSSVM, and what a sketch of the covariances costs."""
+
+import numpy as np
+import pytest
+from arrivals import STORAGES, arriving
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import scale
+
+from aucsolvers import one_pass as module
+from aucsolvers.metrics import auc
+from aucsolvers.one_pass import OPAUC
+from aucsolvers.pairwise_square import LSSVM
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+class TestTwins:
+    """Compiled sweeps and gradients on all rows so far, computed afresh for each row, agree to 1e-12."""
+
+    @staticmethod
+    def covariance_twin(X, y, lam, eta, sketch=None):
+        """Gradient steps on the moments of all rows so far, computed afresh for each row."""
+        w, peak = np.zeros(X.shape[1]), 0.0
+        for t in range(1, len(y)):
+            earlier, turn = X[:t], y[:t] == -y[t]
+            if not turn.any():
+                continue
+            rows = earlier[turn]
+            centre = rows.mean(axis=0)
+            if sketch is None:
+                S = np.cov(rows.T, bias=True)
+            else:
+                roots = [
+                    np.sqrt(m / (m + 1)) * (rows[m] - rows[:m].mean(axis=0)) if m else 0.0 * rows[0]
+                    for m in range(len(rows))
+                ]
+                Z = np.transpose(roots) @ sketch[:t][turn]
+                S = Z @ Z.T / len(rows)
+            u = y[t] * (X[t] - centre)
+            peak = max(peak, u @ u + np.trace(S))
+            w = w - (lam * w - (1 - w @ u) * u + S @ w) / (peak / eta + lam * (t + 1))
+        return w
+
+    @pytest.mark.parametrize("storage", STORAGES)
+    @pytest.mark.parametrize("eta", [0.5, 2.0])
+    def test_covariances(self, storage, eta):
+        X, y = arriving()
+        model = OPAUC(lam=0.1, eta=eta).partial_fit(storage(X), y)
+        np.testing.assert_allclose(model.coef_.ravel(), self.covariance_twin(X, y, 0.1, eta), rtol=1e-12, atol=1e-12)
+
+    def test_sketches(self):
+        X, y = arriving()
+        model = OPAUC(lam=0.1, rank=3, random_state=2).partial_fit(X, y)
+        sketch = np.random.default_rng(2).standard_normal((len(y), 3)) / np.sqrt(3)
+        expected = self.covariance_twin(X, y, 0.1, 1.0, sketch)
+        np.testing.assert_allclose(model.coef_.ravel(), expected, rtol=1e-12, atol=1e-12)
+
+    def test_sketches_cross_blocks(self, monkeypatch):
+        X, y = arriving()
+        whole = OPAUC(rank=3, random_state=0).fit(X, y).coef_
+        monkeypatch.setattr(module, "BLOCK_ROWS", 7)
+        np.testing.assert_array_equal(OPAUC(rank=3, random_state=0).fit(X, y).coef_, whole)
+
+
+class TestOptimum:
+    @pytest.mark.parametrize("lam", [1.0, 0.1])
+    def test_reaches_the_exact_solution(self, lam):
+        X, y = arriving(200)
+        exact = LSSVM(lam=lam).fit(X, y)
+        model = OPAUC(lam=lam, tol=1e-6, max_iter=3000, random_state=0).fit(X, y)
+        assert model.status_ == "converged"
+        assert 0 <= model.objective_ - exact.objective_ <= 1e-6
+        np.testing.assert_allclose(model.coef_, exact.coef_, atol=2e-3)
+
+    def test_a_pass_goes_on_where_the_one_before_ended(self):
+        X, y = arriving()
+        options = {"lam": 0.1, "tol": 0, "shuffle": False}
+        thrice = OPAUC(lam=0.1).partial_fit(np.vstack([X] * 3), np.tile(y, 3))
+        np.testing.assert_array_equal(OPAUC(max_iter=3, **options).fit(X, y).coef_, thrice.coef_)
+
+    def test_a_sketch_is_right_on_average(self):
+        X, y = arriving(80)
+        exact = OPAUC().partial_fit(X, y)._stream["scatters"]
+        sketches = [OPAUC(rank=5, random_state=s).partial_fit(X, y)._stream["scatters"] for s in range(400)]
+        mean = np.mean([Z @ Z.transpose(0, 2, 1) for Z in sketches], axis=0)
+        assert np.abs(mean - exact).max() < 0.15 * np.abs(exact).max()
+        pos = X[y > 0]
+        np.testing.assert_allclose(exact[1] / len(pos), np.cov(pos.T, bias=True), rtol=1e-10, atol=1e-12)
+
+    def test_a_higher_rank_comes_nearer(self):
+        """The error of a random sketch of rank r falls as 1/sqrt(r)."""
+        X, y = arriving(400, d=30)
+        exact = OPAUC(lam=0.1).partial_fit(X, y).coef_
+        errors = [
+            np.mean(
+                [np.linalg.norm(OPAUC(0.1, rank=r, random_state=s).partial_fit(X, y).coef_ - exact) for s in range(8)]
+            )
+            for r in (10, 90, 810)
+        ]
+        assert errors[0] > 2 * errors[1] > 4 * errors[2]
+
+    def test_low_rank_ranks_wide_rows(self):
+        # 3,000 columns, of which 20 tell: full covariances would need 144 MB
+        rng = np.random.default_rng(0)
+        y = np.arange(2000) % 10 == 0
+        X = sparse.random_array((2000, 3000), density=0.01, format="csr", rng=rng)
+        X = sparse.csr_array(X + sparse.csr_array(y[:, None] * (np.arange(3000) < 20) * 0.3))
+        model = OPAUC(lam=1e-2, rank=50, max_covariance_bytes=3_000_000, random_state=0).fit(X[:1500], y[:1500])
+        assert auc(y[1500:], model.decision_function(X[1500:])) > 0.95
+
+    def test_covariances_that_need_too_much_are_refused(self):
+        X, y = sparse.csr_array((4, 20_000)), [0, 1, 0, 1]
+        with pytest.raises(ValueError, match=r"need 6400000000 bytes. Use rank=50 .*16000000 bytes.* SOLAM"):
+            OPAUC().fit(X, y)
+        with pytest.raises(ValueError, match="need 6400000000 bytes"):
+            OPAUC().partial_fit(X, y)
+        assert OPAUC(rank=2).fit(X, y).coef_.shape == (1, 20_000)
+
+    def test_far_from_the_origin(self):
+        X, y = load_breast_cancer(return_X_y=True)
+        for model in (OPAUC(random_state=0), OPAUC(rank=9, random_state=0)):
+            near, far = (clone(model).fit(scale(X) + shift, y).coef_ for shift in (0.0, 1e4))
+            np.testing.assert_allclose(far, near, rtol=1e-5, atol=1e-5 * np.abs(near).max())

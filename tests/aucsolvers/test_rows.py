@@ -1,0 +1,124 @@
+"""Row operations against NumPy in float64, for every form and type of matrix that solvers hand over."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from aucsolvers._jit import kernel
+from aucsolvers._rows import (
+    BLOCK,
+    add,
+    as_rows,
+    busy_columns_first,
+    dot,
+    gram,
+    products,
+    row_scores,
+    squared_norms,
+    weighted_row_sum,
+)
+
+FORMS = [np.asarray, sparse.csr_matrix, sparse.csr_array]
+
+
+def matrix(n=60, d=7, dtype=np.float64, density=0.5, seed=0):
+    """Return a dense matrix with zeros, one of its rows all zero, that float32 holds without rounding."""
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(n, d)) * (rng.random((n, d)) < density)).astype(np.float32).astype(dtype)
+    X[3] = 0.0
+    return X
+
+
+@pytest.fixture(params=[np.float64, np.float32])
+def dtype(request):
+    return request.param
+
+
+@pytest.mark.parametrize("form", FORMS)
+class TestSumsOverTheMatrix:
+    def test_scores_and_products(self, form, dtype):
+        X, w = matrix(dtype=dtype), np.random.default_rng(1).normal(size=7)
+        expected = X.astype(np.float64) @ w
+        for scores in (row_scores(form(X), w), products(form(X), w)):
+            assert scores.dtype == np.float64
+            assert_allclose(scores, expected, rtol=1e-13, atol=1e-15)
+
+    def test_squared_norms(self, form, dtype):
+        X = matrix(dtype=dtype)
+        assert_allclose(squared_norms(form(X)), np.sum(X.astype(np.float64) ** 2, axis=1), rtol=1e-14)
+
+    def test_weighted_row_sum_is_in_float64(self, form, dtype):
+        """In float32 the sum of 10^5 times 0.1 would be off by 10^-4 or so."""
+        X, weights = matrix(dtype=dtype), np.random.default_rng(1).normal(size=60)
+        assert_allclose(weighted_row_sum(form(X), weights), weights @ X.astype(np.float64), rtol=1e-12, atol=1e-14)
+        many = np.full((100_000, 1), 0.1, dtype=dtype)
+        assert_allclose(weighted_row_sum(form(many), np.ones(100_000)), [1e5 * float(dtype(0.1))], rtol=1e-11)
+
+    def test_gram_of_some_rows(self, form, dtype):
+        """More rows than one block holds, repeated rows included: each counts with its own weight."""
+        rng = np.random.default_rng(1)
+        X = matrix(dtype=dtype)
+        rows, weights = rng.integers(60, size=BLOCK + 5).astype(np.uint32), rng.random(BLOCK + 5)
+        used = X.astype(np.float64)[rows]
+        assert_allclose(np.tril(gram(form(X), rows, weights)), np.tril(used.T @ (weights[:, None] * used)), rtol=1e-12)
+
+    def test_gram_of_no_row_is_zero(self, form, dtype):
+        nothing = gram(form(matrix(dtype=dtype)), np.zeros(0, dtype=np.uint32), np.zeros(0))
+        assert_array_equal(nothing, np.zeros((7, 7)))
+
+
+@kernel()
+def _visit(rows, i, step, w):
+    before = dot(rows, i, w)
+    add(rows, i, step, w)
+    return before
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("i", [0, 3, 59])
+def test_dot_and_add_of_one_row(form, dtype, i):
+    X, w = matrix(dtype=dtype), np.random.default_rng(1).normal(size=7)
+    row, moved = X[i].astype(np.float64), w.copy()
+    assert_allclose(_visit(as_rows(form(X)), np.uint32(i), 0.5, moved), row @ w, rtol=1e-13, atol=1e-15)
+    assert_allclose(moved, w + 0.5 * row, rtol=1e-14)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_row_has_the_same_score_in_any_company(form):
+    """Served row by row or in chunks, to the last bit."""
+    X, w = matrix(n=200, d=37), np.random.default_rng(1).normal(size=37)
+    whole = row_scores(form(X), w)
+    for size in (1, 7, 64):
+        chunks = [row_scores(form(X[start : start + size]), w) for start in range(0, 200, size)]
+        assert_array_equal(np.concatenate(chunks), whole)
+
+
+@pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csr_array])
+def test_busy_columns_come_first(form, dtype):
+    X = form(matrix(dtype=dtype))
+    before = X.toarray()
+    crowded, number = busy_columns_first(X)
+    assert_array_equal(crowded.toarray()[:, number], before)
+    assert np.all(np.diff(np.count_nonzero(crowded.toarray(), axis=0)) <= 0)
+    assert_array_equal(crowded.data, X.data)  # the order within the rows is the same
+    assert_array_equal(X.toarray(), before)
+
+
+class TestIndices:
+    def test_32_bits_are_not_copied(self):
+        X = sparse.csr_array(matrix())
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        data, indices, indptr = as_rows(X)
+        assert all(
+            np.shares_memory(a, b) for a, b in zip((data, indices, indptr), (X.data, X.indices, X.indptr), strict=True)
+        )
+        assert indices.dtype == indptr.dtype == np.uint32
+
+    @pytest.mark.parametrize(("largest", "expected"), [(2**32 - 1, np.uint32), (2**32, np.uint64)])
+    def test_64_bits_are_narrowed_where_they_fit(self, largest, expected):
+        X = sparse.csr_array((1, largest + 1), dtype=np.float64)
+        X.data, X.indices = np.ones(1), np.array([largest], dtype=np.int64)
+        X.indptr = np.array([0, 1], dtype=np.int64)
+        indices = as_rows(X)[1]
+        assert indices.dtype == expected and indices[0] == largest

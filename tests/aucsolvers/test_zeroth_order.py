@@ -1,0 +1,365 @@
+"""ZOVR against the definition of its estimates, a slow twin with the same draws, and F's exact optimum."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import scale
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from aucsolvers import zeroth_order as module
+from aucsolvers.margin_mean import MarginMeanSVM, Terms
+from aucsolvers.metrics import auc
+from aucsolvers.zeroth_order import ZOVR, pivoted_factor, zeroth_order_descent
+
+quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return scale(X), 1 - y
+
+
+def overlapping(n_pos=12, n_neg=48, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, 0], [n_pos, n_neg])
+    return rng.normal(size=(len(y), d)) + 0.8 * y[:, None], y
+
+
+def term(w, z, sign, balance, lam1, lam2):
+    """F_i as it is written in the module's docstring."""
+    m = sign * (z @ w)
+    return 0.5 * w @ w - lam1 * balance * m + lam2 * max(0.0, 1.0 - m)
+
+
+def balances(y):
+    n_pos, n_neg = np.sum(y > 0), np.sum(y <= 0)
+    return np.where(y > 0, n_neg / n_pos, n_pos / n_neg)
+
+
+def objective(Z, w, y, lam1, lam2):
+    return np.mean([term(w, *row, lam1, lam2) for row in zip(Z, y, balances(y), strict=True)])
+
+
+def unit_rows(A):
+    """Length 1 up to the single precision that directions are kept in."""
+    lengths = np.linalg.norm(A.astype(float), axis=1, keepdims=True)
+    return (A * (1 / lengths)).astype(np.float32).astype(float)
+
+
+def twin(Z, y, lam1, lam2, mu, rounds, inner, seed, variance_reduction, averaged):
+    """Algorithm 3 of the source by function values, on rows with their constant feature; replays the solver's draws."""
+    n, d = Z.shape
+    D, rng = balances(y), np.random.default_rng(seed)
+
+    def estimate(i, w, u):
+        up, down = (term(w + s * mu * u, Z[i], y[i], D[i], lam1, lam2) for s in (1, -1))
+        return u * (up - down) / (2 * mu)
+
+    w, k, ends = np.zeros(d), 0, []
+    for _ in range(rounds):
+        U = unit_rows(rng.standard_normal((n, d), dtype=np.float32))
+        first = w.copy()
+        mean = np.mean([estimate(i, first, U[i]) for i in range(n)], axis=0)
+        k = 0 if variance_reduction and not averaged else k
+        for i in rng.integers(n, size=inner, dtype=np.uint32):
+            g = estimate(i, w, U[i])
+            if variance_reduction:
+                g = g - estimate(i, first, U[i]) + mean
+            eta = d / (k + 2 * d) if averaged else 1 / (k + 2)  # k counts from 0 here
+            w, k = w - eta * g, k + 1
+        ends.append(w)
+    return np.mean(ends[rounds // 2 :], axis=0) if averaged else w
+
+
+def descend(rows, y, *, bias=1.0, lam1=1.0, lam2=5.0, seed=3, **options):
+    defaults = {"variance_reduction": True, "averaged": True, "mu": 0.1, "inner_steps": 40, "tol": 0.0, "max_iter": 8}
+    return zeroth_order_descent(
+        rows,
+        Terms.of(y, lam1, lam2),
+        bias,
+        lambda signed: np.sum((rows.T @ signed) ** 2) + bias * signed.sum() ** 2,
+        rng=np.random.default_rng(seed),
+        **(defaults | options),
+    )
+
+
+# Few rounds: the checks fit often. The answer warns that it is not converged, as it should.
+@quiet
+@parametrize_with_checks(
+    [ZOVR(max_iter=30), ZOVR(kernel="rbf", max_iter=30), ZOVR(variance_reduction=False, max_iter=30)]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+class TestEstimates:
+    def probe(self, Z, y, w, U, mu, lam1=0.7, lam2=3.0):
+        directions = U.astype(np.float32)
+        out = module._probe(Z, y, 0.0, lam1 * balances(y), lam2, mu, directions, w)
+        return *out, directions.astype(float)
+
+    @pytest.mark.parametrize("mu", [1.0, 0.1, 1e-3])
+    def test_quotients_are_those_of_function_values(self, mu):
+        X, y = overlapping()
+        y, rng = 2.0 * y - 1, np.random.default_rng(0)
+        w = rng.normal(size=4)
+        _, base, slopes, drift, U = self.probe(X, y, w, rng.normal(size=X.shape), mu)
+        assert_allclose(np.linalg.norm(U, axis=1), 1, rtol=1e-6)
+        D = balances(y)
+        values = [[term(w + s * mu * U[i], X[i], y[i], D[i], 0.7, 3.0) for s in (1, -1)] for i in range(60)]
+        # single precision of U's lengths: ||mu u||^2 cancels in the quotient all the same
+        assert_allclose(base, -np.diff(values).ravel() / (2 * mu), atol=1e-9)
+        assert_allclose(drift, U.T @ base / 60, atol=1e-12)
+        assert np.all((slopes >= 0) & (slopes <= 1)) and {0.0, 1.0} <= set(slopes)
+
+    def test_over_an_orthonormal_set_they_are_the_gradient(self):
+        """sum_j c_i(e_j) e_j = dF_i, exactly where the kink is further than mu: then F_i is quadratic along e_j."""
+        X, y = overlapping()
+        y, w = 2.0 * y - 1, np.random.default_rng(1).normal(size=4)
+        m, mu, gradient = y * (X @ w), 1e-3, np.zeros_like(X)
+        for j in range(4):
+            _, base, _, _, U = self.probe(X, y, w, np.tile(np.eye(4)[j], (60, 1)), mu)
+            gradient += base[:, None] * U
+        exact = w - (0.7 * balances(y) + 3.0 * (m < 1))[:, None] * y[:, None] * X
+        smooth = np.abs(1 - m) > mu * np.abs(X).max()
+        assert smooth.sum() > 50
+        assert_allclose(gradient[smooth], exact[smooth], atol=1e-9)
+
+    def test_their_mean_is_the_gradient_over_d(self):
+        """A row 200,000 times: of five standard errors none is above 5 ||dF_i|| / sqrt(d n)."""
+        X, _ = overlapping()
+        w, rng, n = np.array([0.3, -0.2, 0.1, 0.4]), np.random.default_rng(2), 200_000
+        directions = rng.standard_normal((n, 4), dtype=np.float32)
+        rows = np.repeat(X[:1], n, axis=0)
+        drift = module._probe(rows, np.ones(n), 0.0, np.full(n, 0.7), 3.0, 1e-3, directions, w)[3]
+        exact = w - (0.7 + 3.0 * (X[0] @ w < 1)) * X[0]
+        assert_allclose(drift, exact / 4, atol=5 * np.linalg.norm(exact) / np.sqrt(4 * n))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)])
+@pytest.mark.parametrize("variance_reduction", [True, False])
+@pytest.mark.parametrize("averaged", [True, False])
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_same_draws_same_numbers_as_the_twin(form, variance_reduction, averaged, bias):
+    X, y = overlapping()
+    X, y = X.astype(np.float32).astype(float), 2.0 * y - 1
+    options = {"variance_reduction": variance_reduction, "averaged": averaged}
+    result = descend(form(X), y, bias=bias, mu=0.1, **options)
+    Z = np.column_stack([X, np.ones(60)]) if bias else X
+    expected = twin(Z, y, 1.0, 5.0, 0.1, 8, 40, seed=3, **options)
+    got = np.append(result.w, result.bias) if bias else result.w
+    assert_allclose(got, expected, rtol=0, atol=1e-12)
+    assert_allclose(result.objective, objective(Z, got, y, 1.0, 5.0), rtol=1e-12)
+    assert result.history["updates"].tolist() == [0, 40, 80, 160, 320]
+
+
+def keel(mirror, name):
+    """The rows of a KEEL file of numbers, standardised, and 1 for its positive class."""
+    lines = [line for line in (mirror / "keel" / f"{name}.dat").read_text().splitlines() if line[:1] not in ("@", "")]
+    cells = np.array([[cell.strip() for cell in line.split(",")] for line in lines])
+    return scale(cells[:, :-1].astype(float)), (cells[:, -1] == "positive").astype(int)
+
+
+@quiet
+class TestOptimum:
+    @pytest.mark.parametrize("name", ["wisconsin", "pima", "vehicle1", "segment0", "yeast3", "shuttle-2_vs_5"])
+    @pytest.mark.parametrize(("lam1", "lam2"), [(1.0, 1.0), (1.0, 10.0)])
+    def test_linear_within_two_percent_on_standardised_data(self, mirror, name, lam1, lam2):
+        X, y = keel(mirror, name)
+        exact = MarginMeanSVM(lam1, lam2, random_state=0).fit(X, y)
+        model = ZOVR(lam1, lam2, tol=0.0, random_state=0).fit(X, y)
+        assert exact.status_ == "converged"
+        assert -1e-9 <= model.objective_ - exact.objective_ + exact.dual_gap_ <= 0.02 * abs(exact.objective_)
+
+    @pytest.mark.parametrize("name", ["vehicle1", "new-thyroid1", "led7digit-0-2-4-5-6-7-8-9_vs_1"])
+    @pytest.mark.parametrize(("lam1", "lam2"), [(1.0, 1.0), (1.0, 10.0)])
+    def test_gaussian_within_two_percent_on_standardised_data(self, mirror, name, lam1, lam2):
+        X, y = keel(mirror, name)
+        exact = MarginMeanSVM(lam1, lam2, kernel="rbf").fit(X, y)
+        model = ZOVR(lam1, lam2, kernel="rbf", tol=0.0, max_iter=600, random_state=0).fit(X, y)
+        assert -1e-9 <= model.objective_ - exact.objective_ + exact.dual_gap_ <= 0.02 * abs(exact.objective_)
+        assert len(model.support_) < 0.5 * len(y)
+
+    def test_plain_descent_and_the_source_schedule_near_it_too(self, cancer):
+        """Not as closely: the first for want of variance reduction, the second for its last iterate's noise."""
+        best = MarginMeanSVM(1.0, 1.0).fit(*cancer).objective_
+        for options in ({"variance_reduction": False}, {"schedule": "source", "mu": 0.1}):
+            model = ZOVR(1.0, 1.0, tol=0.0, random_state=0, **options).fit(*cancer)
+            assert model.objective_ - best < 0.2 * abs(best)
+        averaged = ZOVR(1.0, 1.0, tol=0.0, random_state=0).fit(*cancer).objective_
+        assert averaged - best < 0.1 * (model.objective_ - best)
+
+    def test_a_large_mu_smooths_the_hinge_and_a_small_one_does_not(self, mirror):
+        X, y = keel(mirror, "yeast4")
+        best = MarginMeanSVM(0.0, 10.0, random_state=0).fit(X, y).objective_
+        coarse, fine = (ZOVR(0.0, 10.0, mu=mu, tol=0.0, random_state=0).fit(X, y).objective_ for mu in (0.1, 1e-3))
+        assert coarse - best > 0.05 * best > 0.02 * best > fine - best
+
+    def test_ranks_as_the_exact_solution_does(self, cancer):
+        X, y = cancer
+        exact, model = MarginMeanSVM(1.0, 10.0).fit(X, y), ZOVR(1.0, 10.0, random_state=0).fit(X, y)
+        assert abs(auc(y, exact.decision_function(X)) - auc(y, model.decision_function(X))) < 2e-3
+
+
+@quiet
+class TestCertificate:
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_gap_bounds_the_suboptimality_all_the_way(self, cancer, kernel):
+        X, y = cancer
+        exact = MarginMeanSVM(1.0, 10.0, kernel=kernel, tol=1e-9).fit(X, y).objective_
+        history = ZOVR(1.0, 10.0, kernel=kernel, tol=0.0, random_state=1).fit(X, y).history_
+        assert np.all(history["objective"] - exact <= history["dual_gap"] + 1e-9)
+        assert np.all(history["objective"] >= exact - 1e-7)
+        assert history["dual_gap"][-1] < 0.02 * 10 and history["objective"][0] == pytest.approx(10.0, rel=1e-14)
+        assert len({len(column) for column in history.values()}) == 1
+
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_certify_tells_the_distance_to_the_optimum(self, cancer, kernel):
+        X, y = cancer
+        plain, told = (ZOVR(kernel=kernel, certify=c, tol=0.0, max_iter=60, random_state=0) for c in (False, True))
+        plain.fit(X, y), told.fit(X, y)
+        exact = MarginMeanSVM(1.0, 10.0, kernel=kernel, tol=1e-8).fit(X, y).objective_
+        assert told.objective_ == plain.objective_ and told.dual_gap_ < plain.dual_gap_
+        assert told.dual_gap_ == pytest.approx(told.objective_ - exact, abs=2e-5)
+
+    def test_stops_when_it_is_small_enough(self, cancer):
+        model = ZOVR(tol=0.05, random_state=0).fit(*cancer)
+        assert model.status_ == "converged" and model.n_iter_ < 400 and model.dual_gap_ <= 0.05 * 10
+        assert model.history_["updates"][-1] == model.n_iter_ * len(cancer[1])
+
+    def test_running_out_of_rounds_warns_and_says_what_to_do(self, cancer):
+        with pytest.warns(ConvergenceWarning, match="'max_iter' after 3 iterations.*Raise max_iter or tol"):
+            model = ZOVR(max_iter=3, tol=1e-6).fit(*cancer)
+        assert (model.status_, model.n_iter_) == ("max_iter", 3)
+        assert model.history_["updates"].tolist() == [0, 569, 3 * 569]
+
+
+@quiet
+class TestKernel:
+    @pytest.mark.parametrize("tol", [0.5, 1e-2, 1e-8])
+    def test_factor_leaves_no_row_farther_than_tol(self, cancer, tol):
+        K = rbf_kernel(cancer[0][:150], gamma=0.02) + 1
+        Z, pivots = pivoted_factor(K, tol)
+        rest = K - Z @ Z.T
+        assert rest.diagonal().max() <= tol * (1 + 1e-6) and np.linalg.eigvalsh(rest).min() > -1e-9
+        assert_array_equal(np.triu(Z[pivots], 1), 0)
+        assert len(set(pivots)) == len(pivots) == Z.shape[1]
+
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    def test_answer_is_an_expansion_over_the_pivots_with_the_objective_of_the_kernel_itself(self, fit_intercept):
+        X, y = overlapping()
+        options = {"gamma": 0.3, "fit_intercept": fit_intercept, "threshold": "zero", "random_state": 0}
+        model = ZOVR(kernel="rbf", max_iter=50, **options).fit(X, y)
+        K = rbf_kernel(X, gamma=0.3) + float(fit_intercept)
+        beta = np.zeros(len(y))
+        beta[model.support_] = model.dual_coef_.ravel()
+        m = (2 * y - 1) * (K @ beta)
+        value = 0.5 * beta @ K @ beta - np.mean(balances(y) * m) + 10.0 * np.mean(np.maximum(0, 1 - m))
+        assert_allclose(model.objective_, value, rtol=1e-9)
+        assert_allclose(model.decision_function(X), K @ beta, atol=1e-9)
+
+    def test_its_steps_are_the_linear_ones_on_the_factor(self):
+        X, y = overlapping()
+        K = rbf_kernel(X, gamma=0.3) + 1
+        Z, pivots = pivoted_factor(K, 0.1)
+        expected = twin(Z, 2.0 * y - 1, 1.0, 10.0, 0.1, 6, 60, seed=5, variance_reduction=True, averaged=True)
+        options = {"gamma": 0.3, "threshold": "zero", "mu": 0.1, "max_iter": 6, "tol": 0.0}
+        model = ZOVR(kernel="rbf", random_state=np.random.default_rng(5), **options).fit(X, y)
+        assert_array_equal(model.support_, np.sort(pivots))
+        assert_allclose(model.decision_function(X), Z @ expected, atol=1e-4)
+
+
+@quiet
+class TestStorageAndState:
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_sparse_and_dense_are_one(self, kernel):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(90, 12)) * (rng.random((90, 12)) < 0.3), np.arange(90) % 3 == 0
+        for max_iter, close in ((4, 1e-10), (400, 1e-3)):  # rounding grows from step to step
+            models = [ZOVR(kernel=kernel, gamma=0.1, max_iter=max_iter, random_state=0) for _ in range(2)]
+            dense, thin = models[0].fit(X, y), models[1].fit(sparse.csr_matrix(X), y)
+            assert_allclose(thin.objective_, dense.objective_, rtol=close)
+        assert_allclose(thin.decision_function(X), thin.decision_function(sparse.csr_matrix(X)), atol=1e-12)
+
+    def test_the_seed_decides_every_bit(self, cancer):
+        first, second, other = (ZOVR(max_iter=10, random_state=seed).fit(*cancer) for seed in (7, 7, 8))
+        assert_array_equal(first.coef_, second.coef_)
+        assert not np.array_equal(first.coef_, other.coef_)
+
+    def test_clone_and_pickle(self, cancer):
+        model = ZOVR(kernel="rbf", max_iter=10).fit(*cancer)
+        assert_array_equal(
+            pickle.loads(pickle.dumps(model)).decision_function(cancer[0]), model.decision_function(cancer[0])
+        )
+        assert clone(model).kernel == "rbf" and not hasattr(clone(model), "dual_coef_")
+
+    def test_inner_steps_are_the_rounds_length(self, cancer):
+        model = ZOVR(inner_steps=7, max_iter=4, tol=0.0).fit(*cancer)
+        assert model.history_["updates"].tolist() == [0, 7, 14, 28]
+
+
+class TestDegenerateData:
+    CASES = {
+        "one positive": ([[1.0, 2.0], [0.0, 1.0], [0.5, 0.0]], [1, 0, 0]),
+        "zero matrix": (np.zeros((5, 2)), [1, 1, 0, 0, 0]),
+        "one feature": ([[3.0], [2.0], [-1.0], [-2.0]], [1, 1, 0, 0]),
+        "contradicting duplicates": ([[1.0, 0.0]] * 4 + [[0.0, 1.0]] * 4, [1, 0, 1, 0, 1, 0, 0, 0]),
+        "more features than rows": (np.random.default_rng(0).normal(size=(6, 40)), [1, 0, 0, 0, 1, 0]),
+        "imbalance 1000": (np.random.default_rng(0).normal(size=(1001, 2)), [1] + [0] * 1000),
+        "tiny": (1e-200 * np.array([[1.0], [0.5], [-1.0]]), [1, 0, 0]),
+        "large": (1e8 * np.array([[1.0], [0.5], [-1.0]]), [1, 0, 0]),
+    }
+
+    @quiet
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    @pytest.mark.parametrize("schedule", ["averaged", "source"])
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    @pytest.mark.parametrize("case", CASES)
+    def test_result_is_finite(self, case, kernel, schedule, fit_intercept):
+        X, y = self.CASES[case]
+        options = {"kernel": kernel, "schedule": schedule, "fit_intercept": fit_intercept}
+        model = ZOVR(max_iter=20, random_state=0, **options).fit(X, y)
+        assert np.isfinite(model.decision_function(X)).all() and np.isfinite(model.objective_)
+        assert model.dual_gap_ >= 0
+
+    def test_overflow_is_refused(self):
+        with pytest.raises(ValueError, match="scale the features"):
+            ZOVR().fit([[1e200], [-1e200]], [0, 1])
+
+    def test_memory_is_predicted_and_refused(self):
+        X, y = overlapping()
+        with pytest.raises(ValueError, match=r"max_bytes=1199 bytes, got 60 rows of 5 coordinates, which need 1200\."):
+            ZOVR(max_bytes=1199).fit(X, y)
+        with pytest.raises(ValueError, match=r"max_bytes=28799 bytes, got 60 rows, which need 28800\."):
+            ZOVR(kernel="rbf", max_bytes=28_799).fit(X, y)
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            {"lam1": -1},
+            {"lam2": 0},
+            {"kernel": "poly"},
+            {"gamma": "auto"},
+            {"threshold": "auc"},
+            {"schedule": "paper"},
+            {"mu": 0},
+            {"inner_steps": 0},
+            {"rank_tol": 0},
+            {"rank_tol": 1.0},
+            {"tol": -1},
+            {"max_iter": 0},
+            {"max_bytes": 0},
+        ],
+    )
+    def test_bad_parameters(self, bad):
+        (name,) = bad
+        with pytest.raises(ValueError, match=f"Expected {name} .*got"):
+            ZOVR(**bad).fit([[0.0], [1.0]], [0, 1])
