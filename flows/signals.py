@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: end a run in seconds, with its runs marked, whatever the libraries in between make of it."""
+"""Ctrl-C, SIGTERM, a closed terminal: end in seconds, with runs marked, whatever the libraries make of it."""
 
 import os
 import signal
@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from threading import Timer
 from types import FrameType
 
-from prefect.exceptions import TerminationSignal
-
 from tasks.errors import Stopped
 from tasks.progress import Step, listening
 
@@ -18,10 +16,10 @@ GRACE_S = 20  # for Prefect, which asks a dead server for over a minute; our own
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into KeyboardInterrupt while the block runs, and that into Stopped at its end.
+    """Turn SIGINT, SIGTERM and SIGHUP into KeyboardInterrupt while the block runs, and that into Stopped at its end.
 
     An interrupt that arrives while the garbage collector runs a callback is printed and lost, so it is raised again
-    at the next step. A second signal ends the process there and then.
+    at the next step. A second signal ends the process there and then. Under nohup, SIGHUP stays ignored.
     """
     received: list[int] = []
 
@@ -36,7 +34,8 @@ def stoppable() -> Iterator[None]:
 
     def keep_if_lost(args: "sys.UnraisableHookArgs") -> None:
         # what Python cannot raise where it stands; inside a flow Prefect has a SIGTERM handler of its own
-        if isinstance(args.exc_value, TerminationSignal):
+        prefect = sys.modules.get("prefect.exceptions")
+        if prefect is not None and isinstance(args.exc_value, prefect.TerminationSignal):
             received.append(args.exc_value.signal)
         elif not isinstance(args.exc_value, KeyboardInterrupt):
             sys.__unraisablehook__(args)
@@ -45,13 +44,19 @@ def stoppable() -> Iterator[None]:
         if received:
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, receive) for number in numbers}
     sys.unraisablehook = keep_if_lost
     try:
         with listening(raise_again):
             yield
-    except KeyboardInterrupt as interrupt:
-        raise Stopped(received[0] if received else signal.SIGINT, notes_of(interrupt)) from None
+    except (Exception, KeyboardInterrupt) as error:
+        # of a terminal that was closed also every attempt to write to it fails
+        if received or isinstance(error, KeyboardInterrupt):
+            raise Stopped(received[0] if received else signal.SIGINT, notes_of(error)) from None
+        raise
     finally:
         sys.unraisablehook = sys.__unraisablehook__
         for number, handler in before.items():

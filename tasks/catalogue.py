@@ -1,4 +1,4 @@
-"""What can be named in a config: solvers, samplers and data sets, each with one line of explanation.
+"""What can be named in a config: solvers, samplers and kernels, each with one line of explanation.
 
 Estimators are imported when they are built, so that a list or a validation costs no numba.
 """
@@ -14,16 +14,18 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 LAMBDA_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+GAMMA_GRID = (0.1, 1.0, 10.0)  # in units of 1/(features * variance)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A solver or a sampler: which class it is, with which fixed parameters, and what it does."""
+    """A solver, a sampler or a kernel: which class it is, with which fixed parameters, and what it does."""
 
     path: str  # "package.module:Class"
     summary: str
     params: tuple[tuple[str, Any], ...] = ()
     grid: tuple[str, tuple[float, ...]] | None = None  # the parameter that inner cross-validation chooses
+    takes_kernel: bool = True  # a solver of linear scores: a kernel's features may take the place of the data's
 
     def build(self, **params: Any) -> Any:
         """Return the estimator with these parameters on top of the fixed ones."""
@@ -92,6 +94,7 @@ SOLVERS: dict[str, Entry] = {
         "SVM with Gaussian kernel, hinge loss, dual coordinate descent with a duality gap",
         (("kernel", "rbf"),),
         ("C", C_GRID),
+        takes_kernel=False,
     ),
 }
 
@@ -104,6 +107,24 @@ SAMPLERS: dict[str, Entry | None] = {
     "wu": Entry(_SAMPLER, "weighted under-sampling, the precursor of u1 and u2", (("scheme", "wu"),)),
 }
 
+_FEATURES = "aucsolvers.approximation:KernelFeatures"
+_GAMMA = ("gamma_factor", GAMMA_GRID)
+KERNELS: dict[str, Entry | None] = {
+    "none": None,
+    "gaussian": Entry(
+        _FEATURES,
+        "exp(-gamma |x - z|^2) on the span of 256 training rows (n_components)",
+        (("kernel", "gaussian"), ("degree", 3), ("coef0", 1.0)),  # the last two play no part in it
+        _GAMMA,
+    ),
+    "polynomial": Entry(
+        _FEATURES,
+        "(gamma x'z + 1)^3 (degree, coef0) on the span of 256 training rows",
+        (("kernel", "polynomial"),),
+        _GAMMA,
+    ),
+}
+
 
 def solver(name: str) -> Entry:
     """Return a solver's entry, or refuse the name with the nearest one."""
@@ -113,6 +134,11 @@ def solver(name: str) -> Entry:
 def sampler(name: str) -> Entry | None:
     """Return a sampler's entry (None for ``none``), or refuse the name with the nearest one."""
     return _look_up("sampler", name, SAMPLERS)
+
+
+def kernel(name: str) -> Entry | None:
+    """Return a kernel's entry (None for ``none``), or refuse the name with the nearest one."""
+    return _look_up("kernel", name, KERNELS)
 
 
 def _look_up(kind: str, name: str, known: dict[str, Any]) -> Any:

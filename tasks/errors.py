@@ -26,10 +26,10 @@ class RunFailed(RuntimeError):
 
 
 class Stopped(RuntimeError):
-    """A signal ended the run: exit code 128 + its number (130 for Ctrl-C, 143 for SIGTERM)."""
+    """A signal ended the run: exit code 128 + its number (130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP)."""
 
     def __init__(self, number: int, note: str = ""):
-        word = {2: "interrupted", 15: "terminated"}.get(number, f"stopped by signal {number}")
+        word = {1: "terminal closed", 2: "interrupted", 15: "terminated"}.get(number, f"stopped by signal {number}")
         super().__init__(f"{word}; {note or 'nothing was written'}")
         self.exit_code = 128 + number
 

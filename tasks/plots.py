@@ -25,7 +25,7 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (9, 
 MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<")
 MAX_VERTICES = 500  # per drawn or stored ROC curve
 EXACT = 1e-14  # a gap below this is rounding; it would only stretch a log axis
-PARAMETER_LABELS = {"lam": "λ", "C": "C"}
+PARAMETER_LABELS = {"lam": "λ", "C": "C", "gamma_factor": "γ ×"}
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -65,9 +65,9 @@ def search_data(result: MethodResult) -> dict[str, Any] | None:
     """Return the inner validation score against the searched parameter, or None where nothing was searched.
 
     The mean is taken over the outer folds' inner means; the sd is the root mean square of the inner sds, the
-    spread that one inner search sees.
+    spread that one inner search sees. With a kernel, it is the solver's parameter at the γ that each fold chose.
     """
-    searched = [_inner_search(model) for model in result.models if len(model.chosen) == 1 and model.search]
+    searched = [_inner_search(model) for model in result.models if model.chosen and model.search]
     if not searched:
         return None
     values, mean, sd = (np.concatenate(part) for part in zip(*searched, strict=True))
@@ -87,6 +87,8 @@ def _inner_search(model: FittedModel) -> tuple[np.ndarray, np.ndarray, np.ndarra
     """Return grid, mean and sd where a score was found: NaN says that the value was given, not searched."""
     grid, mean, sd = (np.asarray(model.search[name], dtype=float) for name in ("value", "mean", "sd"))
     scored = np.isfinite(mean)
+    if "gamma_factor" in model.search:
+        scored &= np.asarray(model.search["gamma_factor"]) == model.chosen["gamma_factor"]
     return grid[scored], mean[scored], np.nan_to_num(sd[scored])
 
 

@@ -27,6 +27,8 @@ from tasks.values import Dataset, ExperimentResult, Finding, FittedModel, Method
 
 TEMPLATES = Path(__file__).parent / "templates"
 CONVERGED = "converged"
+CELLS = ("dataset", "solver", "sampler", "AUC ± sd", "G-mean ± sd", "secs", "certificate")
+WIDE, NARROW = 80, 54  # columns for all of these, and for "method" in place of the first three, without the seconds
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class SummaryRow:
     solver: str
     sampler: str
     seconds: float
+    kernel: str = "none"
     error: str | None = None
     auc: Spread | None = None  # on the test folds, like every metric without "train" in its name
     auc_low: float = 0.0
@@ -63,6 +66,11 @@ class SummaryRow:
     gap: float = float("nan")  # the certificate of the worst fit, in units of its objective at w = 0
     status: str = ""
     is_best: bool = False
+
+    @property
+    def scorer(self) -> str:
+        """Return the solver with the kernel that it ran in: "svm_or", "gaussian+svm_or"."""
+        return self.solver if self.kernel == "none" else f"{self.kernel}+{self.solver}"
 
     @property
     def gap_in_short(self) -> str:
@@ -107,7 +115,7 @@ def summary_rows(result: ExperimentResult) -> list[SummaryRow]:
 
 
 def _summary_row(cell: MethodResult, best_auc: float | None) -> SummaryRow:
-    identity = {name: getattr(cell, name) for name in ("dataset", "method", "solver", "sampler", "seconds")}
+    identity = {name: getattr(cell, name) for name in ("dataset", "method", "solver", "sampler", "kernel", "seconds")}
     if cell.error is not None or not cell.evaluations:
         return SummaryRow(**identity, error=cell.error or "no fold was evaluated")
     names = ("auc", "gmean", "sensitivity", "specificity", "average_precision")
@@ -163,42 +171,64 @@ def _thousands(value: float) -> str:
     return f"{value:,.0f}".replace(",", "\u202f")
 
 
-def summary_table(result: ExperimentResult) -> Table:
-    """Return the table for the console: fits 80 columns; failed cells in place, their reasons underneath."""
-    table = Table(title=Text(result.name), title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("dataset", "solver", "sampler"):
-        table.add_column(name, overflow="fold")
-    for name in ("AUC ± sd", "G-mean ± sd", "secs"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("certificate", no_wrap=True)
+def summary_table(result: ExperimentResult, width: int = 80) -> Group:
+    """Return the table for the console: failed cells in place, their reasons underneath.
+
+    Below WIDE columns names would be cut to pieces: there each data set has a table of its own, with fewer columns.
+    """
     rows = summary_rows(result)
+    heading = Text(result.name, style="italic")
+    if width >= WIDE:
+        return Group(heading, _table(rows, CELLS), *_notes(rows))
+    shown = [name for name in CELLS if name not in ("dataset", "solver", "sampler", "secs")]
+    if width < NARROW:
+        shown.remove("G-mean ± sd")
+    tables = [
+        part
+        for dataset in dict.fromkeys(row.dataset for row in rows)
+        for part in (Text(dataset, style="bold"), _table([r for r in rows if r.dataset == dataset], ["method", *shown]))
+    ]
+    return Group(heading, *tables, *_notes(rows))
+
+
+def _table(rows: Sequence[SummaryRow], names: Sequence[str]) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in names:
+        if name in ("dataset", "method", "solver", "sampler"):
+            table.add_column(name, overflow="fold")
+        else:
+            table.add_column(name, justify="left" if name == "certificate" else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*_console_cells(row))
+        cells = _console_cells(row)
+        table.add_row(*(cells[name] for name in names))
+    return table
+
+
+def _console_cells(row: SummaryRow) -> dict[str, Text]:
+    """Return the cells as Text: a name such as ``[red]`` is printed, not obeyed."""
+    cells = {"dataset": row.dataset, "method": row.method, "solver": row.scorer, "sampler": row.sampler}
+    told = {name: Text(value) for name, value in cells.items()} | {"secs": Text(f"{row.seconds:.1f}")}
+    if row.error:
+        return told | {"AUC ± sd": Text("failed", style="red"), "G-mean ± sd": Text("–"), "certificate": Text("–")}
+    return told | {
+        "AUC ± sd": Text(row.auc.text(3), style="bold" if row.is_best else ""),
+        "G-mean ± sd": Text(row.gmean.text(3)),
+        "certificate": Text(row.certificate, style="green" if row.status == CONVERGED else "yellow"),
+    }
+
+
+def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
+    """Return what has to be said under the table: why cells failed, which fits stopped early, what a gap is of."""
     notes = [f"{row.dataset} / {row.method} failed: {row.error}" for row in rows if row.error]
     early = sorted({row.status for row in rows if not row.error} - {CONVERGED})
     if early:
         notes.append(f"✗ stopped at {', '.join(early)} before the certificate met tol: a longer run may differ.")
-    if notes:
-        table.caption, table.caption_justify = Text("\n".join(notes), style="yellow"), "left"
-    return table
+    if any(row.kernel != "none" for row in rows):
+        notes.append("With a kernel the certificate is that of the linear problem in its features (see the report).")
+    return [Text(note, style="yellow") for note in notes]
 
 
-def _console_cells(row: SummaryRow) -> list[Text]:
-    """Return the cells as Text: a name such as ``[red]`` is printed, not obeyed."""
-    start = [Text(row.dataset), Text(row.solver), Text(row.sampler)]
-    if row.error:
-        return [*start, Text("failed", style="red"), Text("–"), Text(f"{row.seconds:.1f}"), Text("–")]
-    certified = "green" if row.status == CONVERGED else "yellow"
-    return [
-        *start,
-        Text(row.auc.text(3), style="bold" if row.is_best else ""),
-        Text(row.gmean.text(3)),
-        Text(f"{row.seconds:.1f}"),
-        Text(row.certificate, style=certified),
-    ]
-
-
-def console_report(result: ExperimentResult) -> Group:
+def console_report(result: ExperimentResult, width: int = 80) -> Group:
     """Return the report as text: the table, then each data set's best method with its interval and its checks."""
     rows = summary_rows(result)
     notes = []
@@ -207,7 +237,7 @@ def console_report(result: ExperimentResult) -> Group:
         notes.append(_note(dataset.name, headline(own)))
         for finding in _by_severity(result.findings.get(dataset.name, ())):
             notes.append(_note(f"{dataset.name}, {finding.severity}", finding.message))
-    return Group(summary_table(result), "", *notes)
+    return Group(summary_table(result, width), "", *notes)
 
 
 def _note(subject: str, message: str) -> Text:
@@ -236,6 +266,7 @@ def render_html(result: ExperimentResult) -> str:
         result=result,
         sections=[_section(result, dataset, rank, rows) for rank, dataset in enumerate(result.datasets, 1)],
         n_methods=len({cell.method for cell in result.results}),
+        kernels=sorted({row.kernel for row in rows} - {"none"}),
         n_failed=sum(row.error is not None for row in rows),
         config=json.dumps(result.config, indent=2, ensure_ascii=False, default=str),
     )

@@ -72,6 +72,7 @@ def start_child(parent: TrackedRun, dataset: Dataset, method: MethodConfig) -> T
         "aucflow.dataset": dataset.name,
         "aucflow.solver": method.solver,
         "aucflow.sampler": method.sampler,
+        "aucflow.kernel": method.kernel,
     }
     return _start(parent.client, parent.experiment_id, f"{dataset.name} {method.label}", parent.facts, tags)
 
@@ -96,6 +97,7 @@ def track(
         "dataset_sha256": dataset.sha256,
         "solver": method.solver,
         "sampler": method.sampler,
+        "kernel": method.kernel,
         "sampler_scheme": result.samples[-1].scheme,
         "seed": config.seed,
         "method_seed": seed,
@@ -103,6 +105,9 @@ def track(
     }
     params |= {f"solver__{k}": v for k, v in solver.get_params().items()}
     params |= {f"sampler__{k}": v for k, v in method.sampler_params.items()}
+    if method.kernel != "none":
+        kernel = result.final.pipeline.named_steps["kernel"]
+        params |= {f"kernel__{k}": v for k, v in kernel.get_params().items()} | {"gamma": kernel.gamma_}
     _log_params(run, params | _flat(config.model_dump(include={"validation", "preprocessing"}, mode="json")))
     run.client.log_inputs(run.run_id, [dataset_input(dataset)])
     # the model before the metrics, which can then name it; the other way round MLflow reads every metric back
@@ -145,6 +150,8 @@ def dataset_input(dataset: Dataset) -> DatasetInput:
         "sha256": dataset.sha256,
         "rule": dataset.provenance.rule,
         "label_counts": dataset.provenance.label_counts,
+        "label_sides": dataset.provenance.label_sides,
+        "rows_left_out": dataset.provenance.rows_left_out,
     }
     entity = MlflowDataset(
         name=dataset.name,

@@ -1,7 +1,7 @@
-"""Train: λ (or C) by inner cross-validation on the training rows, then one fit on the sample.
+"""Train: λ (or C) and a kernel's γ by inner cross-validation on the training rows, then one fit on the sample.
 
-The inner folds repeat the whole chain (preprocessing, sampler, solver) inside their own training part; they
-share it over the grid, for neither preprocessing nor sampler depends on λ.
+The inner folds repeat the whole chain (preprocessing, sampler, kernel, solver) inside their own training part; they
+share it over the grid, for neither preprocessing nor sampler depends on λ or γ, nor a kernel's features on λ.
 """
 
 import time
@@ -25,7 +25,7 @@ from tasks.log import run_logger
 from tasks.preprocess import transform
 from tasks.progress import announce
 from tasks.seeds import seed_for
-from tasks.split import make_splits
+from tasks.split import make_splits, row_keys
 from tasks.stage import stage
 from tasks.undersample import draw_sample
 from tasks.values import Dataset, FittedModel, Sample, Split, Table
@@ -70,9 +70,14 @@ def train(
 
 
 def refuse_too_large(method: MethodConfig, samples: tuple[Sample, ...]) -> None:
-    """Raise the solver's own ValueError if it has too little memory for a sample: now, not after hours of folds."""
-    solver = build_solver(method, {}, 0)
+    """Raise the ValueError of kernel or solver if a sample needs too much memory: now, not after hours of folds.
+
+    A kernel is fitted to the sample, and its features of all training rows are scored.
+    """
+    kernel, solver = build_kernel(method, {}, 0), build_solver(method, {}, 0)
     for sample in samples:
+        if kernel is not None:
+            kernel.check_size(sample.n_pos + sample.n_neg, sample.n_pos + sample.n_neg_before)
         if hasattr(solver, "check_size"):
             solver.check_size(sample.n_pos, sample.n_neg)
 
@@ -88,17 +93,20 @@ def fit_model(
 ) -> FittedModel:
     """Choose λ on the training rows of the split, fit on the sample, set the threshold on the training scores."""
     start = time.perf_counter()
-    search = search_parameter(table.rows(split.train), method, config, seed, tell)
+    whole, kept = table.rows(split.train), table.rows(sample.rows)
+    search = search_parameters(whole, method, config, seed, tell)
     tell(detail="fit")
     searched = time.perf_counter()
-    name, _ = method.search
-    chosen = {name: best_value(name, search)}
-    kept = table.rows(sample.rows)
-    solver = build_solver(method, chosen, seed)
-    solver.fit(transform(sample.preprocessing, kept.X), kept.y)
+    chosen = best_candidate(method.search[0], search)
+    steps = [("preprocessing", sample.preprocessing)]
+    X = transform(sample.preprocessing, kept.X)
+    kernel, solver = build_kernel(method, chosen, seed), build_solver(method, chosen, seed)
+    if kernel is not None:
+        X = kernel.fit_transform(X, kept.y)
+        steps.append(("kernel", kernel))
+    solver.fit(X, kept.y)
     fitted = time.perf_counter()
-    pipeline = Pipeline([("preprocessing", sample.preprocessing), ("solver", solver)])
-    whole = table.rows(split.train)
+    pipeline = Pipeline([*steps, ("solver", solver)])
     return FittedModel(
         fold=split.fold,
         pipeline=pipeline,
@@ -115,7 +123,7 @@ def fit_model(
     )
 
 
-def search_parameter(
+def search_parameters(
     train: Table,
     method: MethodConfig,
     config: ExperimentConfig,
@@ -124,57 +132,79 @@ def search_parameter(
 ) -> dict[str, list[float]]:
     """Return the grid with mean and standard deviation of its scores over the inner validation folds.
 
-    A grid of one value is not searched: its score is NaN. So is every score where a class has fewer rows
+    A candidate is a value of the solver's parameter ("value") and, with a kernel, a multiple of γ ("gamma_factor").
+    A grid of one candidate is not searched: its score is NaN. So is every score where a class has fewer rows
     than two inner folds need.
     """
-    _, values = method.search
+    values, factors = method.search[1], method.gamma_search
+    grid = {"value": list(values) * max(1, len(factors))}
+    if factors:
+        grid["gamma_factor"] = np.repeat(factors, len(values)).tolist()
     folds = min(config.validation.inner_folds, int((train.y > 0).sum()), int((train.y < 0).sum()))
-    if len(values) == 1 or folds < 2:
-        return {"value": list(values), "mean": [float("nan")] * len(values), "sd": [float("nan")] * len(values)}
+    if len(grid["value"]) == 1 or folds < 2:
+        unknown = [float("nan")] * len(grid["value"])
+        return grid | {"mean": unknown, "sd": unknown}
     scores = []
-    for inner in make_splits(train.y, folds, 1, seed_for(seed, "inner splits")):
+    groups = row_keys(train.X) if config.validation.grouped else None
+    for inner in make_splits(train.y, folds, 1, seed_for(seed, "inner splits"), groups):
         tell(detail=f"search {inner.fold + 1}/{folds}")
         scores.append(_validation_scores(train, inner, method, config, seed_for(seed, "inner", inner.fold)))
     mean, sd = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1)
-    return {"value": list(values), "mean": mean.tolist(), "sd": sd.tolist()}
+    return grid | {"mean": mean.tolist(), "sd": sd.tolist()}
 
 
 def _validation_scores(
     train: Table, inner: Split, method: MethodConfig, config: ExperimentConfig, seed: int
 ) -> list[float]:
-    name, values = method.search
+    """Return every candidate's score on the rows that one inner fold holds out, in the order of the grid."""
     sample = draw_sample(train, inner, method, config.preprocessing, seed)
-    kept, held_out = train.rows(sample.rows), train.rows(inner.test)
-    X, X_held_out = transform(sample.preprocessing, kept.X), transform(sample.preprocessing, held_out.X)
+    parts = {"kept": train.rows(sample.rows), "held out": train.rows(inner.test)}
+    if config.validation.select_by == "gmean":
+        parts["whole"] = train.rows(inner.train)
+    prepared = {part: transform(sample.preprocessing, rows.X) for part, rows in parts.items()}
+    y = {part: rows.y for part, rows in parts.items()}
+    name, values = method.search
     scores = []
-    for value in values:
-        solver = build_solver(method, {name: value}, seed).fit(X, kept.y)
-        if config.validation.select_by == "auc":
-            scores.append(auc(held_out.y, solver.decision_function(X_held_out)))
-        else:
-            scores.append(_validation_gmean(solver, train, inner, sample, held_out.y, X_held_out))
+    for factor in method.gamma_search or (1.0,):
+        X = prepared
+        kernel = build_kernel(method, {"gamma_factor": factor}, seed)
+        if kernel is not None:
+            kernel.fit(prepared["kept"], y["kept"])
+            X = {part: kernel.transform(rows) for part, rows in prepared.items()}
+        for value in values:
+            solver = build_solver(method, {name: value}, seed).fit(X["kept"], y["kept"])
+            scores.append(_validation_score(solver, X, y))
     return scores
 
 
-def _validation_gmean(
-    solver: Any, train: Table, inner: Split, sample: Sample, y_held_out: np.ndarray, X_held_out: np.ndarray
-) -> float:
-    """G-mean at the threshold that the final model would take: from all training rows, kept or not."""
-    whole = train.rows(inner.train)
-    threshold = best_gmean_threshold(whole.y, solver.decision_function(transform(sample.preprocessing, whole.X)))
-    return gmean(y_held_out, np.where(solver.decision_function(X_held_out) > threshold, 1, -1))
+def _validation_score(solver: Any, X: dict[str, Any], y: dict[str, np.ndarray]) -> float:
+    """Return the AUC on the rows held out, or the G-mean if there are whole training rows to set its threshold on.
 
-
-def best_value(name: str, search: dict[str, list[float]]) -> float:
-    """Return the value with the highest mean score; of equals the most regularised: the largest λ, the smallest C.
-
-    Where nothing was scored it is the middle of the grid.
+    The threshold is the one that the final model would take: from all training rows, kept by the sampler or not.
     """
-    values, means = np.array(search["value"]), np.array(search["mean"])
+    scores = solver.decision_function(X["held out"])
+    if "whole" not in X:
+        return auc(y["held out"], scores)
+    threshold = best_gmean_threshold(y["whole"], solver.decision_function(X["whole"]))
+    return gmean(y["held out"], np.where(scores > threshold, 1, -1))
+
+
+def best_candidate(name: str, search: dict[str, list[float]]) -> dict[str, float]:
+    """Return the candidate with the highest mean score, as parameters: ``name`` and, if searched, ``gamma_factor``.
+
+    Of equals the most regularised: the largest λ or smallest C, then the smallest γ. Where nothing was scored it is
+    the middle of each grid.
+    """
+    grid = {name: np.array(search["value"])}
+    if "gamma_factor" in search:
+        grid["gamma_factor"] = np.array(search["gamma_factor"])
+    means = np.array(search["mean"])
     if np.isnan(means).all():
-        return float(values[len(values) // 2])
-    best = values[means >= np.nanmax(means) - 1e-12]
-    return float(best.min() if name == "C" else best.max())
+        return {key: float(np.unique(values)[len(np.unique(values)) // 2]) for key, values in grid.items()}
+    best = np.flatnonzero(means >= np.nanmax(means) - 1e-12)
+    regularised = [values if key in ("C", "gamma_factor") else -values for key, values in grid.items()]
+    first = best[np.lexsort([values[best] for values in reversed(regularised)])[0]]
+    return {key: float(values[first]) for key, values in grid.items()}
 
 
 @contextmanager
@@ -191,8 +221,20 @@ def reproducible_fits() -> Iterator[None]:
 
 def build_solver(method: MethodConfig, chosen: dict[str, float], seed: int) -> Any:
     """Return the unfitted solver of a method, seeded where it draws at random."""
-    entry = catalogue.solver(method.solver)
-    params = method.params | chosen
-    if "random_state" in entry.parameter_names():
-        params = params | {"random_state": seed}
-    return entry.build(**params)
+    name, _ = method.search
+    given = {name: chosen[name]} if name in chosen else {}
+    return _build(catalogue.solver(method.solver), method.params | given, seed)
+
+
+def build_kernel(method: MethodConfig, chosen: dict[str, float], seed: int) -> Any:
+    """Return the unfitted kernel features of a method, seeded, or None if it has no kernel."""
+    entry = catalogue.kernel(method.kernel)
+    if entry is None:
+        return None
+    given = {"gamma_factor": chosen["gamma_factor"]} if "gamma_factor" in chosen else {}
+    return _build(entry, method.kernel_params | given, seed_for(seed, "kernel"))
+
+
+def _build(entry: catalogue.Entry, params: dict[str, Any], seed: int) -> Any:
+    seeded = {"random_state": seed} if "random_state" in entry.parameter_names() else {}
+    return entry.build(**params, **seeded)

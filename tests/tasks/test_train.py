@@ -6,14 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
+from scipy import sparse
+from sklearn.datasets import make_circles
 from sklearn.exceptions import ConvergenceWarning
 
+from aucsolvers import Ranker
 from aucsolvers.metrics import auc, gmean
 from tasks.configuration import ExperimentConfig
 from tasks.convert import convert, load
 from tasks.download import download
+from tasks.models import trusted_types
+from tasks.seeds import seed_for
 from tasks.split import all_rows, make_splits
-from tasks.train import best_value, search_parameter, train
+from tasks.train import best_candidate, build_kernel, fit_model, refuse_too_large, search_parameters, train
 from tasks.undersample import draw_sample, settle_sampler, undersample
 from tasks.values import ConversionRule, Table
 
@@ -44,12 +50,28 @@ def blobs(n=90, ratio=5, seed=0):
     ],
 )
 def test_the_best_value_wins_and_ties_go_to_the_more_regularised(name, means, expected):
-    assert best_value(name, {"value": [0.01, 0.1, 1.0], "mean": means}) == expected
+    assert best_candidate(name, {"value": [0.01, 0.1, 1.0], "mean": means}) == {name: expected}
+
+
+@pytest.mark.parametrize(
+    ("name", "means", "expected"),
+    [
+        ("lam", [0.7, 0.9, 0.8, 0.8], {"lam": 1.0, "gamma_factor": 0.1}),
+        ("lam", [0.7, 0.9, 0.8, 0.9], {"lam": 1.0, "gamma_factor": 0.1}),
+        ("lam", [0.9, 0.7, 0.8, 0.9], {"lam": 1.0, "gamma_factor": 10.0}),
+        ("C", [0.9, 0.7, 0.9, 0.9], {"C": 0.1, "gamma_factor": 0.1}),
+        ("C", [0.7, 0.9, 0.9, 0.7], {"C": 0.1, "gamma_factor": 10.0}),
+        ("lam", [np.nan] * 4, {"lam": 1.0, "gamma_factor": 10.0}),
+    ],
+)
+def test_with_a_kernel_ties_go_first_to_the_more_regularised_then_to_the_smoother(name, means, expected):
+    search = {"value": [0.1, 1.0, 0.1, 1.0], "gamma_factor": [0.1, 0.1, 10.0, 10.0], "mean": means}
+    assert best_candidate(name, search) == expected
 
 
 def test_the_search_scores_every_value_on_every_inner_fold():
     whole = config({"solver": "ls_svm", "grid": [0.01, 1.0]}, validation={"inner_folds": 3})
-    search = search_parameter(blobs(), whole.methods[0], whole, seed=1)
+    search = search_parameters(blobs(), whole.methods[0], whole, seed=1)
     assert search["value"] == [0.01, 1.0]
     assert all(0.5 < mean <= 1 for mean in search["mean"])
     assert all(sd > 0 for sd in search["sd"])
@@ -57,17 +79,17 @@ def test_the_search_scores_every_value_on_every_inner_fold():
 
 def test_a_single_value_or_a_single_positive_is_not_searched():
     whole = config({"solver": "ls_svm", "params": {"lam": 0.5}})
-    assert np.isnan(search_parameter(blobs(), whole.methods[0], whole, seed=1)["mean"]).all()
+    assert np.isnan(search_parameters(blobs(), whole.methods[0], whole, seed=1)["mean"]).all()
     whole = config("ls_svm")
     lonely = blobs(n=30, ratio=30)
-    assert np.isnan(search_parameter(lonely, whole.methods[0], whole, seed=1)["mean"]).all()
+    assert np.isnan(search_parameters(lonely, whole.methods[0], whole, seed=1)["mean"]).all()
 
 
 def test_selection_by_gmean_scores_with_the_training_threshold():
     whole = config({"solver": "ls_svm", "grid": [0.01, 1.0]}, validation={"inner_folds": 2, "select_by": "gmean"})
-    by_gmean = search_parameter(blobs(), whole.methods[0], whole, seed=1)["mean"]
+    by_gmean = search_parameters(blobs(), whole.methods[0], whole, seed=1)["mean"]
     whole = config({"solver": "ls_svm", "grid": [0.01, 1.0]}, validation={"inner_folds": 2})
-    by_auc = search_parameter(blobs(), whole.methods[0], whole, seed=1)["mean"]
+    by_auc = search_parameters(blobs(), whole.methods[0], whole, seed=1)["mean"]
     assert by_gmean != by_auc
     assert all(0 < score <= 1 for score in by_gmean)
 
@@ -129,3 +151,78 @@ def test_of_equally_large_classes_the_positive_one_is_spared():
     sample = draw_sample(table, split, whole.methods[0], whole.preprocessing, 1)
     assert sample.n_pos == 20
     assert sample.n_neg < sample.n_neg_before == 20
+
+
+def rings(n_pos=40, n_neg=160):
+    """A disc of positives in a ring of negatives."""
+    X, inner = make_circles((n_neg, n_pos), factor=0.4, noise=0.1, random_state=0)
+    return Table(pd.DataFrame(X, columns=["a", "b"]), np.where(inner == 1, 1, -1).astype(np.int8))
+
+
+def fitted(method, table=None, **more):
+    table = rings() if table is None else table
+    whole = config(method, **more)
+    (split, *_) = make_splits(table.y, 2, 1, seed=0)
+    sample = draw_sample(table, split, whole.methods[0], whole.preprocessing, 1)
+    return table, split, fit_model(table, split, sample, whole.methods[0], whole, 4)
+
+
+@pytest.mark.parametrize("solver", ["svm_or", "ls_svm", "linear_svm", "sdcd_perm"])
+def test_a_kernel_ranks_rings_that_no_linear_score_can(solver):
+    table, split, straight = fitted({"solver": solver, "grid": [0.1]})
+    test = table.rows(split.test)
+    assert auc(test.y, straight.pipeline.decision_function(test.X)) < 0.65
+    _, _, curved = fitted({"solver": solver, "kernel": "gaussian", "grid": [1e-3, 0.1]})
+    assert auc(test.y, curved.pipeline.decision_function(test.X)) > 0.99
+    assert [name for name, _ in curved.pipeline.steps] == ["preprocessing", "kernel", "solver"]
+    assert curved.status == "converged"
+
+
+def test_gamma_is_searched_together_with_the_solvers_parameter():
+    _, _, model = fitted({"solver": "svm_or", "kernel": "gaussian", "grid": [1e-3, 0.1], "gamma_grid": [1e-4, 2.0]})
+    assert model.search["value"] == [1e-3, 0.1] * 2
+    assert model.search["gamma_factor"] == [1e-4, 1e-4, 2.0, 2.0]
+    assert model.chosen["gamma_factor"] == 2.0  # a kernel as flat as 1e-4 is as good as linear
+    kernel, solver = model.pipeline["kernel"], model.pipeline["solver"]
+    assert (kernel.gamma_factor, solver.lam) == (2.0, model.chosen["lam"])
+
+
+def test_landmarks_are_rows_of_the_sample_and_no_more_than_there_are():
+    table, split, model = fitted({"solver": "ls_svm", "kernel": "gaussian", "sampler": "u1", "params": {"lam": 0.1}})
+    kernel = model.pipeline["kernel"]
+    n_kept = kernel.n_components_
+    assert n_kept < len(split.train) < kernel.n_components
+    marks = kernel.nystroem_.components_
+    rows = model.pipeline["preprocessing"].transform(table.rows(split.train).X)
+    distances = np.abs(marks[:, None] - rows[None]).sum(axis=2)
+    assert (distances.min(axis=1) == 0).all()
+    assert set(np.flatnonzero(table.rows(split.train).y > 0)) <= set(distances.argmin(axis=1))
+
+
+def test_kernels_are_seeded_by_name_and_change_with_the_seed():
+    draws = [
+        build_kernel(config({"solver": "ls_svm", "kernel": "gaussian"}).methods[0], {}, seed).random_state
+        for seed in (1, 1, 2)
+    ]
+    assert draws[0] == draws[1] == seed_for(1, "kernel") != draws[2]
+
+
+def test_a_kernel_on_sparse_rows_is_kept_and_loads(tmp_path):
+    table = Table(sparse.csr_matrix(rings().X.to_numpy()), rings().y)
+    _, split, model = fitted({"solver": "svm_or", "kernel": "polynomial", "params": {"lam": 1e-3}}, table)
+    ranker = Ranker(model.pipeline, model.threshold, "in", "out")
+    path = tmp_path / "model.skops"
+    skops.io.dump(ranker, path)
+    copy = skops.io.load(path, trusted=trusted_types(ranker))
+    test = table.rows(split.test)
+    assert np.array_equal(copy.predict(test.X), ranker.predict(test.X))
+    assert auc(test.y, copy.predict(test.X)) > 0.99
+
+
+def test_features_too_large_are_refused_by_all_training_rows_before_the_first_fit(wine):
+    """u1 keeps fewer rows than it is trained on, but all of them are scored for the threshold."""
+    small = {"solver": "ls_svm", "kernel": "gaussian", "sampler": "u1", "kernel_params": {"max_feature_bytes": 10_000}}
+    whole = config(small)
+    samples = undersample.fn(wine, (all_rows(wine),), whole.methods[0], whole.preprocessing, 3)
+    with pytest.raises(ValueError, match=r"got 178 rows x [0-9]+ components .* Lower n_components to 7"):
+        refuse_too_large(whole.methods[0], samples)

@@ -1,0 +1,68 @@
+"""The warmup command: kernels compiled before they are needed, with a bar on a terminal and a line each elsewhere."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from flows.signals import stoppable
+from tasks import warmup
+from tasks.errors import RunFailed
+from tasks.progress import announce
+
+KEPT = "kernels compiled so far stay in the cache"  # numba writes each one when it is done
+
+
+def warmup_command(float32: bool) -> None:
+    """Compile or load all kernels, then say how many, in what time, and where they are kept."""
+    start = time.perf_counter()
+    with stoppable(), _display(Console(stderr=True)) as tell:
+        try:
+            failures = _warm_all(float32, tell)
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(KEPT)
+            raise
+    compiled, loaded = warmup.tally()
+    folders = warmup.cache_folders()
+    console = Console()
+    took = f"{time.perf_counter() - start:.1f} s"
+    console.print(f"{compiled} kernels compiled, {loaded} loaded, {took}", highlight=False)
+    for folder in folders:
+        console.print(f"cache   {folder}", highlight=False, soft_wrap=True)
+    if failures:
+        raise RunFailed(f"{len(failures)} of {len(warmup.entries())} entries failed: {'; '.join(failures)}")
+    if not folders:
+        raise RunFailed(
+            "Expected a folder for compiled kernels, got none that can be written: every process will compile its own. "
+            "Name one with NUMBA_CACHE_DIR."
+        )
+
+
+def _warm_all(float32: bool, tell: Callable[[str, str], None]) -> list[str]:
+    """Warm up every entry; return the names of those that failed, with the reason."""
+    failures = []
+    for name in warmup.entries():
+        tell(name, "")
+        announce("warmup", detail=name)  # where an interrupt that was lost in a callback is raised again
+        start, before = time.perf_counter(), warmup.tally()
+        try:
+            warmup.warm(name, float32)
+        except Exception as error:
+            failures.append(f"{name}: {type(error).__name__}: {error}")
+        compiled, loaded = (now - then for now, then in zip(warmup.tally(), before, strict=True))
+        tell(name, f"{compiled} compiled, {loaded} loaded, {time.perf_counter() - start:.1f} s")
+    return failures
+
+
+@contextmanager
+def _display(console: Console) -> Iterator[Callable[[str, str], None]]:
+    """Yield a function (entry, outcome), the outcome being empty when the entry begins."""
+    if not console.is_terminal:
+        yield lambda name, outcome: outcome and console.print(f"{name:14} {outcome}", highlight=False, markup=False)
+        return
+    columns = BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    with Progress(*columns, console=console, transient=True) as bar:
+        job = bar.add_task("starting", total=len(warmup.entries()))
+        yield lambda name, outcome: bar.update(job, description=f"[bold]{name}[/]", advance=1 if outcome else 0)

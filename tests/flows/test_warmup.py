@@ -1,0 +1,129 @@
+"""aucflow warmup: every kernel that a run needs is there afterwards, on disk, and whoever waits is told."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from installed import AUCFLOW, environment, run
+
+from flows.warmup import warmup_command
+from tasks import warmup
+from tasks.errors import RunFailed
+
+AFTERWARDS = """
+import warnings
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import load_digits
+from tasks import catalogue, warmup
+
+for name in warmup.entries():
+    warmup.warm(name)
+before = {kernel: len(kernel.signatures) for kernel in warmup.kernels()}
+assert sum(before.values()) > 30, before
+
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+X, y = load_digits(return_X_y=True)
+digits = X[:500], y[:500] == 8
+tall = rng.normal(size=(41_000, 2)), rng.random(41_000) < 0.1
+wide = sparse.random_array((300, 3000), density=0.02, format="csr", rng=rng), np.arange(300) % 7 == 0
+text = sparse.csr_matrix(digits[0][:, :40]), digits[1]
+for name, entry in catalogue.SOLVERS.items():
+    params = {"rank": 4} if name == "opauc" else {}
+    for X, y in (digits, wide, text) + ((tall,) if name in ("svm_or", "ls_svm", "linear_svm") else ()):
+        entry.build(**params).fit(X, y).decision_function(X)
+for name in ("u1", "u2", "wu"):
+    catalogue.SAMPLERS[name].build().fit_resample(*digits)
+more = [kernel for kernel in warmup.kernels() if len(kernel.signatures) > before.get(kernel, 0)]
+assert not more, more
+"""
+
+
+def test_after_it_no_fit_meets_a_kernel_that_is_not_there():
+    done = subprocess.run([sys.executable, "-c", AFTERWARDS], capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+
+
+def test_it_says_what_it_did_for_each_entry_and_where_the_kernels_are(tmp_path):
+    done = run(tmp_path, "warmup")
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert [line.split()[0] for line in lines] == list(warmup.entries())
+    assert all(re.search(r" \d+ compiled, \d+ loaded, \d+\.\d s$", line) for line in lines)
+    total, folder = done.stdout.splitlines()
+    told = [[int(n) for n in re.findall(r"(\d+) (?:compiled|loaded)", line)] for line in lines]
+    assert [int(n) for n in re.findall(r"(\d+) (?:kernels compiled|loaded)", total)] == [
+        sum(n) for n in zip(*told, strict=True)
+    ]
+    assert os.path.isdir(folder.removeprefix("cache").strip())
+    assert not (tmp_path / "mlruns").exists()
+
+
+@pytest.mark.slow
+def test_from_nothing_it_compiles_all_and_the_next_one_loads_all(tmp_path):
+    cache = tmp_path / "kernels"
+    first = run(tmp_path, "warmup", NUMBA_CACHE_DIR=str(cache)).stdout
+    compiled = int(re.match(r"(\d+) kernels compiled", first).group(1))
+    assert compiled > 30
+    assert str(cache) in first
+    second = run(tmp_path, "warmup", NUMBA_CACHE_DIR=str(cache)).stdout
+    assert second.startswith("0 kernels compiled, ")
+
+
+def test_an_interrupt_ends_it_and_keeps_what_is_compiled(tmp_path):
+    cache = tmp_path / "kernels"
+    with (tmp_path / "err").open("w") as err:
+        process = subprocess.Popen(
+            [AUCFLOW, "warmup"], cwd=tmp_path, env=environment(tmp_path, NUMBA_CACHE_DIR=str(cache)), stderr=err
+        )
+        while not list(cache.rglob("*.nbc")) and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert (tmp_path / "err").read_text().splitlines()[-1] == (
+        "aucflow: interrupted; kernels compiled so far stay in the cache"
+    )
+
+
+def test_a_closed_terminal_ends_it_though_nothing_can_be_written_any_more(tmp_path):
+    """The terminal's process group gets SIGHUP, and what it writes from then on fails."""
+    cache = tmp_path / "kernels"
+    env = environment(tmp_path, NUMBA_CACHE_DIR=str(cache))
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(tmp_path)
+        os.execve(AUCFLOW, [AUCFLOW, "warmup"], env)
+    while not list(cache.rglob("*.nbc")):
+        os.read(terminal, 65536)  # the bar, which would otherwise fill the terminal's buffer
+    os.close(terminal)
+    _, status = os.waitpid(process, 0)
+    assert os.waitstatus_to_exitcode(status) == 129
+
+
+def test_an_entry_that_fails_does_not_keep_the_others(monkeypatch, capsys):
+    def warm(name, float32):
+        if name == "msgd":
+            raise TypeError("no such kernel")
+
+    monkeypatch.setattr(warmup, "warm", warm)
+    with pytest.raises(RunFailed, match=r"1 of \d+ entries failed: msgd: TypeError: no such kernel"):
+        warmup_command(False)
+    assert len(capsys.readouterr().err.splitlines()) == len(warmup.entries())
+
+
+def test_without_a_folder_for_the_cache_it_fails_and_names_the_variable(monkeypatch):
+    monkeypatch.setattr(warmup, "warm", lambda name, float32: None)
+    monkeypatch.setattr(warmup, "cache_folders", lambda: ())
+    with pytest.raises(RunFailed, match="NUMBA_CACHE_DIR"):
+        warmup_command(False)
+
+
+def test_float32_rows_are_given_when_asked_for():
+    kinds = {(X.dtype.name, isinstance(X, warmup.np.ndarray)) for X, _ in warmup._rows(20, (5,), True)}
+    assert kinds == {("float64", True), ("float64", False), ("float32", True), ("float32", False)}

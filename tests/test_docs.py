@@ -1,0 +1,85 @@
+"""What docs/ says of the solvers agrees with the code: each has its place, its parameters exist and default to that."""
+
+import ast
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ruamel.yaml import YAML
+
+from tasks import catalogue
+from tasks.configuration import MethodConfig
+
+DOCS = Path(__file__).parent.parent / "docs"
+OVERVIEW = (DOCS / "solvers.md").read_text(encoding="utf-8")
+PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((DOCS / "solvers").glob("*.md"))}
+SECTIONS = {
+    title: body
+    for text in PAGES.values()
+    for title, body in re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, flags=re.DOTALL | re.MULTILINE)
+}
+
+
+def told_parameters(text):
+    """Return name and default of each row of a parameter table."""
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| .+ \|$", text, flags=re.MULTILINE)
+    return {name: ast.literal_eval(default) for name, default in rows}
+
+
+@pytest.mark.parametrize("name", catalogue.SOLVERS)
+def test_every_solver_is_in_the_table_and_has_a_section(name):
+    (row,) = re.findall(rf"^\| \[`{name}`\]\((.+?)\) \|.*\|$", OVERVIEW, flags=re.MULTILINE)
+    page, _, anchor = row.partition("#")
+    assert anchor == name
+    assert f"\n## {name}\n" in (DOCS / page).read_text(encoding="utf-8")
+    assert f"aucsolvers.{catalogue.SOLVERS[name].path.partition(':')[2]}" in SECTIONS[name]
+
+
+@pytest.mark.parametrize("name", catalogue.SOLVERS)
+def test_named_parameters_exist_with_the_default_that_is_told(name):
+    entry = catalogue.SOLVERS[name]
+    told, actual = told_parameters(SECTIONS[name]), entry.build().get_params()
+    assert entry.grid[0] in told
+    assert "(searched)" in re.search(rf"^\| `{entry.grid[0]}` .*$", SECTIONS[name], flags=re.MULTILINE).group()
+    assert {parameter: actual[parameter] for parameter in told} == told
+    assert not set(told) & {parameter for parameter, _ in entry.params}  # a config cannot set those
+
+
+def test_the_kernels_parameters_exist_with_the_default_that_is_told():
+    told, actual = told_parameters(PAGES["kernels"]), catalogue.KERNELS["polynomial"].build().get_params()
+    assert {parameter: actual[parameter] for parameter in told} == told
+    assert {*told, "kernel", "random_state"} == set(actual)
+    assert all(f"`{kernel}`" in PAGES["kernels"] for kernel in catalogue.KERNELS if kernel != "none")
+
+
+def test_solvers_that_have_a_kernel_of_their_own_are_named():
+    own = [name for name, entry in catalogue.SOLVERS.items() if not entry.takes_kernel]
+    for name in own:
+        assert f"`{name}`" in PAGES["kernels"]
+    assert "Any of them but `kernel_svm` also runs" in OVERVIEW
+
+
+def test_methods_shown_in_yaml_are_valid():
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGES["kernels"], flags=re.DOTALL)
+    labels = [MethodConfig.model_validate(m).label for m in YAML(typ="safe", pure=True).load(block)["methods"]]
+    assert labels == ["gaussian+svm_or", "polynomial+ls_svm", "auto+gaussian+svm_or"]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if "```python" in text])
+def test_the_python_runs(page):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 4 == 0
+    X = rng.normal(size=(60, 3)) + y[:, None]
+    for block in re.findall(r"```python\n(.*?)```", PAGES[page], flags=re.DOTALL):
+        names = {"X": X, "y": y.astype(int), "chunks": [(X[:30], y[:30].astype(int)), (X[30:], y[30:].astype(int))]}
+        exec(block, names)
+        assert names["model"].decision_function(X).shape == (60,)
+
+
+@pytest.mark.parametrize("page", ["solvers.md", *(f"solvers/{name}.md" for name in PAGES)])
+def test_links_lead_somewhere(page):
+    path = DOCS / page
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).is_file(), target
