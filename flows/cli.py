@@ -1,16 +1,17 @@
 """The command line. Heavy imports are inside the commands, so that help is instant.
 
-Exit codes: 0 fine, 1 failed while running, 2 bad input, 3 audit finding.
+Exit codes: 0 fine, 1 failed while running, 2 bad input, 3 audit finding, 128 + the number of a signal.
 """
 
+import os
 import sys
 import traceback
 from typing import Any
 
 import click
 
-FORMATS = ("csv", "parquet", "svmlight", "keel", "arff")
-LISTS = ("datasets", "solvers", "samplers", "runs")
+FORMATS = ("csv", "parquet", "svmlight", "keel", "arff", "npz", "idx")
+LISTS = ("datasets", "solvers", "samplers", "kernels", "runs")
 
 
 def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -31,16 +32,17 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("config", required=False)
-@click.option("--data", metavar="FILE", help="Your own CSV, Parquet, svmlight, KEEL .dat or ARFF file.")
+@click.option("--data", metavar="FILE", help="Your own CSV, Parquet, svmlight, KEEL .dat, ARFF, .npz or IDX file.")
 @click.option("--target", metavar="COLUMN", help="The column that holds the class (with --data).")
 @click.option("--positive", metavar="LABEL", help="The class to detect; default: the rarer of two (with --data).")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: detected (with --data).")
 @click.option(
-    "--method", "methods", multiple=True, metavar="[SAMPLER+]SOLVER", help="Run this method only; repeatable."
+    "--method", "methods", multiple=True, metavar="[SAMPLER+][KERNEL+]SOLVER", help="Run this method only; repeatable."
 )
 @click.option("--folds", type=int, metavar="N", help="Outer cross-validation folds.")
 @click.option("--seed", type=int, metavar="N", help="Seed of every random draw.")
 @click.option("--workers", type=int, metavar="N", help="Folds trained side by side.")
+@click.option("--offline", is_flag=True, default=None, help="Fetch nothing: data sets have to be in the cache.")
 @click.option("--name", metavar="NAME", help="Name of the experiment in MLflow.")
 @click.option("-v", "--verbose", is_flag=True, help="Show Prefect's log, warnings and tracebacks.")
 def run(config: str | None, verbose: bool, **options: Any) -> None:
@@ -63,6 +65,57 @@ def list_(what: str) -> None:
     from flows.commands import list_command
 
     list_command(what)
+
+
+@cli.command()
+@click.option("--float32", is_flag=True, help="Also for float32 rows, which only Python gives the solvers.")
+def warmup(float32: bool) -> None:
+    """Compile the solvers' kernels now, so that no later run has to: a minute, once."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.warmup import warmup_command
+
+    warmup_command(float32)
+
+
+@cli.group()
+def data() -> None:
+    """Show and fetch the data sets of the catalogue."""
+
+
+_offline = click.option("--offline", is_flag=True, help="Fetch nothing; say what is missing and where it may be put.")
+
+
+@data.command("show")
+@click.argument("name")
+@_offline
+def data_show(name: str, offline: bool) -> None:
+    """Print all that is known of the data set NAME (or openml:ID)."""
+    from flows.data import show_command
+
+    show_command(name, offline)
+
+
+@data.command("get")
+@click.argument("names", nargs=-1)
+@click.option("--suite", metavar="SUITE", help="All data sets of a paper: jiang2014, lu2019 or natole2019.")
+@click.option("--all", "everything", is_flag=True, help="All data sets that a mirror or their publisher has.")
+@_offline
+@click.option("--update-lock", is_flag=True, help="Accept files that changed since they were first fetched.")
+@click.option("--lock", "lock_file", type=click.Path(dir_okay=False), help="Default: datasets.lock in AUCFLOW_HOME.")
+def data_get(
+    names: tuple[str, ...], suite: str | None, everything: bool, offline: bool, update_lock: bool, lock_file: str | None
+) -> None:
+    """Fetch, convert and verify data sets: from the cache, the mirror AUCFLOW_MIRROR, or their publishers."""
+    from pathlib import Path
+
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.data import get_command
+
+    get_command(names, suite, everything, offline, update_lock, Path(lock_file) if lock_file else None)
 
 
 @cli.command()
@@ -109,7 +162,10 @@ def _complain_of(error: Exception, verbose: bool) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo(f"aucflow: {message}", err=True)
+    try:
+        click.echo(f"aucflow: {message}", err=True)
+    except OSError:  # the terminal is gone; Python would flush once more at exit, and fail with a code of its own
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     return code
 
 

@@ -8,11 +8,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tasks import catalogue
-from tasks.configuration import ExperimentConfig, MethodConfig, datasets, load_config, parse, parse_config
+from tasks import catalogue, datasets
+from tasks.configuration import ExperimentConfig, MethodConfig, load_config, parse, parse_config
 from tasks.errors import BadInput, RunFailed
 from tasks.progress import announce
 
+WIDE = 160  # columns
 DEFAULT_METHODS = ("svm_or", "ls_svm", "auto+linear_svm")  # none of them enumerates pairs: fit for large files
 
 
@@ -23,7 +24,7 @@ def run_command(config: str | None, options: dict[str, Any]) -> None:
     from flows.signals import stoppable
 
     try:
-        with progress(experiment, Console(stderr=True)), stoppable():
+        with stoppable(), progress(experiment, Console(stderr=True)):
             outcome = _run(experiment)
     except RunFailed as failure:
         if failure.outcome:
@@ -51,7 +52,7 @@ def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig
     """Return the config of a file or a name, or of the user's own data file, with the options on top."""
     given = {k: v for k, v in options.items() if v not in (None, ())}
     data = {key: given.pop(key) for key in ("data", "target", "positive", "format_") if key in given}
-    overrides = {key: given[key] for key in ("name", "seed", "workers") if key in given}
+    overrides = {key: given[key] for key in ("name", "seed", "workers", "offline") if key in given}
     if "methods" in given:
         overrides["methods"] = [parse_method(text).model_dump() for text in given["methods"]]
     if "data" not in data:
@@ -72,15 +73,20 @@ def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig
 
 
 def parse_method(text: str) -> MethodConfig:
-    """Return the method spelt as ``solver`` or ``sampler+solver``."""
-    sampler, plus, solver = text.rpartition("+")
-    return parse(MethodConfig, {"solver": solver, "sampler": sampler if plus else "none"}, f"--method {text}")
+    """Return the method spelt as ``solver``, ``sampler+solver``, ``kernel+solver`` or ``sampler+kernel+solver``."""
+    *front, solver = text.split("+")
+    kernel = front.pop() if len(front) == 2 or (front and front[-1] in catalogue.KERNELS) else "none"
+    sampler = "+".join(front) if front else "none"
+    return parse(MethodConfig, {"solver": solver, "sampler": sampler, "kernel": kernel}, f"--method {text}")
 
 
 def list_command(what: str) -> None:
-    """Print a table of data sets, solvers, samplers or runs."""
-    table = {"datasets": _datasets, "solvers": _solvers, "samplers": _samplers, "runs": _runs}[what]()
-    Console(soft_wrap=False).print(table)
+    """Print a table of data sets, solvers, samplers, kernels or runs."""
+    tables = {"datasets": _datasets, "solvers": _solvers, "samplers": _samplers, "kernels": _kernels, "runs": _runs}
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDE)  # a pipe has no width: one line a row, for grep
+    console.print(tables[what]())
 
 
 def ui_command(port: int) -> None:
@@ -121,7 +127,7 @@ def _show(result: Any, report: Path) -> None:
     from tasks.store import tracking_uri
 
     console = Console()
-    console.print(console_report(result), "")
+    console.print(console_report(result, console.width), "")
     console.print(f"report   {_relative(report)}", highlight=False, soft_wrap=True)
     uri = tracking_uri()
     console.print(f"MLflow   {uri if uri.startswith('http') else 'aucflow ui'}", highlight=False)
@@ -135,16 +141,44 @@ def _relative(path: Path) -> str:
 
 
 def _datasets() -> Table:
-    table = Table("name", "rows", "features", "n+", "what it is", box=None)
-    for name, entry in datasets().items():
-        table.add_row(name, str(entry["rows"]), str(entry["features"]), str(entry["n_pos"]), entry["title"])
+    table = Table(box=None)
+    table.add_column("name", no_wrap=True)
+    for title in ("rows", "features", "n+", "n-/n+"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("cached", no_wrap=True)
+    table.add_column("what it is", no_wrap=True)
+    for name, entry in datasets.entries().items():
+        numbers = ("" if n is None else f"{n:,}" for n in (entry.rows, entry.features, entry.n_pos))
+        ratio = "" if entry.ratio is None else f"{entry.ratio:.2f}"
+        table.add_row(name, *numbers, ratio, _whereabouts(entry), entry.title)
     return table
+
+
+def _whereabouts(entry: datasets.Entry) -> str:
+    from tasks.fetch import cached
+
+    if entry.format == "sklearn":
+        return "built in"
+    return "yes" if all(cached(remote).is_file() for remote in entry.remotes) else "no"
 
 
 def _solvers() -> Table:
     table = Table("name", "searched", "what it minimises and how", box=None)
     for name, entry in catalogue.SOLVERS.items():
         table.add_row(name, entry.grid[0] if entry.grid else "", entry.summary)
+    without = [name for name, entry in catalogue.SOLVERS.items() if not entry.takes_kernel]
+    table.caption_justify = "left"
+    table.caption = (
+        f"All but {', '.join(without)} also run in a kernel's space: `kernel: gaussian` in a config, "
+        "gaussian+SOLVER on the command line (aucflow list kernels)."
+    )
+    return table
+
+
+def _kernels() -> Table:
+    table = Table("name", "searched", "what it is", box=None)
+    for name, entry in catalogue.KERNELS.items():
+        table.add_row(name, entry.grid[0] if entry else "", entry.summary if entry else "the data's own features")
     return table
 
 

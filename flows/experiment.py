@@ -66,12 +66,12 @@ def prepare(entry: DatasetConfig, config: ExperimentConfig) -> Prepared:
     validation = config.validation
     seed = split_seed(entry, config)
     announce("download", entry.name)
-    raw = download(entry.name, entry.source, entry.format)
+    raw = download(entry.name, entry.source, entry.format, config.offline)
     announce("convert", entry.name)
-    dataset = convert(raw, conversion_rule(entry))
+    dataset = convert(raw, conversion_rule(entry, config.offline))
     announce("check", entry.name)
-    findings = check(dataset, validation.folds, validation.repeats, seed)
-    splits = split(dataset, validation.folds, validation.repeats, seed)
+    findings = check(dataset, validation.folds, validation.repeats, seed, validation.grouped)
+    splits = split(dataset, validation.folds, validation.repeats, seed, validation.grouped)
     announce("split", entry.name, done=True)
     return Prepared(dataset, findings, splits)
 
@@ -93,6 +93,7 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
             method=method.label,
             solver=method.solver,
             sampler=method.sampler,
+            kernel=method.kernel,
             samples=samples,
             models=models[:-1],
             evaluations=evaluations,
@@ -105,8 +106,15 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
         reason = f"{type(error).__name__}: {error}"
         run_logger().error("%s %s failed: %s", dataset.name, method.label, reason)
         close_run(child, "FAILED", reason)
-        seconds = time.perf_counter() - start
-        return MethodResult(dataset.name, method.label, method.solver, method.sampler, seconds=seconds, error=reason)
+        return MethodResult(
+            dataset=dataset.name,
+            method=method.label,
+            solver=method.solver,
+            sampler=method.sampler,
+            kernel=method.kernel,
+            seconds=time.perf_counter() - start,
+            error=reason,
+        )
     except BaseException:
         close_run(child, "KILLED", "interrupted")
         raise

@@ -12,8 +12,10 @@ from prefect.client.orchestration import get_client
 from tasks.check import check
 from tasks.configuration import DatasetConfig, ExperimentConfig
 from tasks.convert import convert
+from tasks.datasets import Conversion, check_counts, find
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
+from tasks.lockfile import Lock
 from tasks.progress import announce
 from tasks.seeds import seed_for
 from tasks.values import ConversionRule
@@ -32,13 +34,23 @@ def preflight(config: ExperimentConfig) -> None:
 
 
 def _check(entry: DatasetConfig, config: ExperimentConfig) -> None:
-    dataset = convert.fn(download.fn(entry.name, entry.source, entry.format), conversion_rule(entry))
-    check.fn(dataset, config.validation.folds, config.validation.repeats, split_seed(entry, config))
+    raw = download.fn(entry.name, entry.source, entry.format, config.offline)
+    dataset = convert.fn(raw, conversion_rule(entry, config.offline))
+    if entry.is_as_published:
+        lock = Lock()
+        lock.record_counts(entry.key, check_counts(entry.name, find(entry.key), dataset, lock.counts(entry.key)))
+    validation = config.validation
+    check.fn(dataset, validation.folds, validation.repeats, split_seed(entry, config), validation.grouped)
 
 
-def conversion_rule(entry: DatasetConfig) -> ConversionRule:
-    """Return how a config wants a file's labels converted."""
-    return ConversionRule(entry.target, entry.positive, entry.delimiter)
+def conversion_rule(entry: DatasetConfig, offline: bool = False) -> ConversionRule:
+    """Return how labels become classes: as the config wants it, else as the catalogue says."""
+    given = entry.conversion or (Conversion(positive=entry.positive) if entry.positive is not None else None)
+    if entry.key is None:
+        return (given or Conversion()).as_rule(entry.target, entry.delimiter, entry.drop)
+    known = find(entry.key, offline)
+    conversion = given or known.conversion
+    return conversion.as_rule(entry.target or known.target, entry.delimiter, entry.drop or known.drop)
 
 
 def split_seed(entry: DatasetConfig, config: ExperimentConfig) -> int:
@@ -55,9 +67,9 @@ class PrefectStart:
         self.thread.start()
 
     def _greet(self) -> None:
-        # Ctrl-C goes to all processes of the terminal. The server inherits this mask and lives on until we have told
-        # it how the run ended; without it Prefect asks a dead server for over a minute.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # Ctrl-C, and the end of a terminal, go to all its processes. The server inherits this mask and lives on until
+        # we have told it how the run ended; without it Prefect asks a dead server for over a minute.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         try:
             with get_client(sync_client=True) as client:
                 client.hello().raise_for_status()

@@ -1,8 +1,9 @@
 """Check: what a person should know about a data set before trusting a score on it.
 
-Everything is found without densifying a sparse matrix: rows are compared by 64-bit hashes. Two different rows out of a
-million collide with a probability of about 3e-8 (n²/2 pairs over 2⁶⁴ values), which no finding hangs on.
+Everything is found without densifying a sparse matrix: rows are compared by 64-bit hashes (``tasks.split.row_keys``).
 """
+
+import re
 
 import numpy as np
 import pandas as pd
@@ -12,34 +13,42 @@ from aucsolvers.metrics import auc
 from tasks.arff import NUMBER
 from tasks.convert import load
 from tasks.errors import BadInput
-from tasks.split import make_splits
+from tasks.split import make_splits, row_keys
 from tasks.stage import stage
 from tasks.values import Dataset, Finding, Split, Table
 
 SEPARATES = 0.999  # a column whose AUC alone is above this, or below one minus this
+NEARLY_ALL = 0.999  # a column with this share of one value, and others beside it, is nearly constant
+ASCENDS = 0.99  # a column of which this share of steps from row to row goes one way is a clock, or a counter
+SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the classes
+CLOCK = re.compile(r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)([^a-z]|$)", re.IGNORECASE)
 MANY_VALUES = 100  # a text column of more values looks like an identifier
 FEW_WORDS = 0.1  # a text column with fewer values than this share that are no numbers looks like spoilt numbers
 _SHOWN = 5
 
 
 @stage(name="check", task_run_name="check {dataset.name}")
-def check(dataset: Dataset, folds: int, repeats: int, seed: int) -> tuple[Finding, ...]:
+def check(dataset: Dataset, folds: int, repeats: int, seed: int, grouped: bool = False) -> tuple[Finding, ...]:
     """Return what is remarkable about a data set under the division that these parameters make.
 
     Raises
     ------
     BadInput
-        If a class has fewer rows than there are folds.
+        If a class has fewer rows than there are folds, or copies that must stay together leave a fold without a class.
     """
     table = load(dataset)
     refuse_small_classes(dataset, folds)
-    splits = make_splits(table.y, folds, repeats, seed)
     keys = row_keys(table.X)
+    splits = make_splits(table.y, folds, repeats, seed, keys if grouped else None)
+    separating = separating_columns(table)
     findings = (
         duplicates_across_split(keys, splits, repeats),
+        duplicates_within(keys) if grouped else None,
         contradictory_labels(keys, table.y),
         constant_columns(table.X),
-        separating_columns(table),
+        near_constant_columns(table.X),
+        separating,
+        clock_columns(table, () if separating is None else separating.columns),
         missing_values(dataset),
         *(text_column(name, table.X[name]) for name in dataset.text_columns),
     )
@@ -61,24 +70,6 @@ def refuse_small_classes(dataset: Dataset, folds: int) -> None:
 # Rows -------------------------------------------------------------------------------------------------------------
 
 
-def row_keys(X: pd.DataFrame | csr_matrix) -> np.ndarray:
-    """Return one uint64 for each row: equal rows have equal ones."""
-    if isinstance(X, pd.DataFrame):
-        return pd.util.hash_pandas_object(X, index=False).to_numpy()
-    # A row's key is the sum, modulo 2^64, of its entries' hashes: zeros do not count, and no order either.
-    entries = _mixed(_mixed(X.indices.astype(np.uint64)) ^ (X.data + 0.0).view(np.uint64))
-    totals = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(entries, dtype=np.uint64)])
-    return totals[X.indptr[1:]] - totals[X.indptr[:-1]]
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """Return a bijective scrambling of 64-bit integers (the finaliser of splitmix64, Steele et al. 2014)."""
-    values = values + np.uint64(0x9E3779B97F4A7C15)
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
-
-
 def duplicates_across_split(keys: np.ndarray, splits: tuple[Split, ...], repeats: int) -> Finding | None:
     """Count the rows that a model is tested on after training on an identical one."""
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
@@ -89,10 +80,22 @@ def duplicates_across_split(keys: np.ndarray, splits: tuple[Split, ...], repeats
     per_repeat = max(1, round(crossing / repeats))
     message = (
         f"{_share(copies, len(keys))} have the same features as another row, and {per_repeat:,} of them are tested by "
-        "a model that was trained on their copy: test scores may flatter. Remove the copies unless they are separate "
-        "observations."
+        "a model that was trained on their copy: test scores may flatter. Keep copies together with validation: "
+        "{split: grouped_by_duplicates}, or remove them."
     )
     return Finding("duplicates_across_split", "warning", message, per_repeat)
+
+
+def duplicates_within(keys: np.ndarray) -> Finding | None:
+    """Count the rows that share their features with another one, where the division keeps them together."""
+    _, counts = np.unique(keys, return_counts=True)
+    copies = int(counts[counts > 1].sum())
+    if not copies:
+        return None
+    message = (
+        f"{_share(copies, len(keys))} have the same features as another row; copies stay on one side of each split."
+    )
+    return Finding("duplicates", "info", message, copies)
 
 
 def _tested_copies(inverse: np.ndarray, n_distinct: int, split: Split) -> int:
@@ -137,6 +140,53 @@ def constant_columns(X: pd.DataFrame | csr_matrix) -> Finding | None:
         f"Drop {'it' if len(names) == 1 else 'them'} to save time."
     )
     return Finding("constant_column", "warning", message, len(names), tuple(names))
+
+
+def near_constant_columns(X: pd.DataFrame | csr_matrix) -> Finding | None:
+    """Find columns in which all but a few rows have one value; in a sparse matrix that is what columns are like."""
+    if not isinstance(X, pd.DataFrame):
+        return None
+    names = []
+    for name in X:
+        _, counts = np.unique(pd.factorize(X[name])[0], return_counts=True)
+        if len(counts) > 1 and counts.max() >= NEARLY_ALL * len(X):
+            names.append(name)
+    if not names:
+        return None
+    message = (
+        f"{len(names):,} {_plural(len(names), 'column')} with one value in at least {NEARLY_ALL:.1%} of the rows "
+        f"({_listed(names)}): what little they tell rests on a few rows."
+    )
+    return Finding("near_constant_column", "info", message, len(names), tuple(names))
+
+
+def clock_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
+    """Find columns that grow along the file, or are named like a time, and order the classes: collected apart in time.
+
+    ``known`` are columns that have a finding of their own already.
+    """
+    if not isinstance(table.X, pd.DataFrame):
+        return None
+    names = [name for name in table.X if name not in known and _is_clock(table.X[name], name, table.y)]
+    if not names:
+        return None
+    one = len(names) == 1
+    message = (
+        f"{len(names):,} {_plural(len(names), 'column')} that look{'s' if one else ''} like a clock or a counter "
+        f"({_listed(names)}) alone order{'s' if one else ''} the classes (AUC beyond {0.5 + SPEAKS} or "
+        f"{0.5 - SPEAKS}): were they collected at different times? A model may learn the date in place of the class. "
+        f"Drop {'it' if one else 'them'}, or collect both classes over the same time."
+    )
+    return Finding("clock_column", "warning", message, len(names), tuple(names))
+
+
+def _is_clock(column: pd.Series, name: str, y: np.ndarray) -> bool:
+    if column.dtype == object or column.isna().any():
+        return False
+    values = column.to_numpy()
+    steps = np.diff(values)
+    goes = max(np.mean(steps >= 0), np.mean(steps <= 0)) if len(np.unique(values)) > 2 else 0.0
+    return bool(goes >= ASCENDS or CLOCK.search(name)) and abs(auc(y, values) - 0.5) > SPEAKS
 
 
 def separating_columns(table: Table) -> Finding | None:

@@ -3,55 +3,47 @@
 The YAML is version 1.2 (``yes`` is a word, ``1e-3`` a number, a key given twice an error).
 """
 
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from pydantic import Field, field_validator, model_validator
 
 from tasks import catalogue
+from tasks.datasets import OPENML, Conversion, find
 from tasks.errors import BadInput, nearest
+from tasks.schema import Strict, parse, read_yaml
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 
 
-class Strict(BaseModel):
-    """A frozen section that refuses unknown keys and names the nearest known one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown_keys(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            known = tuple(cls.model_fields)
-            for key in data:
-                if key not in known:
-                    raise ValueError(f"Expected keys out of {', '.join(known)}; got '{key}'.{nearest(key, known)}")
-        return data
-
-
-Section = TypeVar("Section", bound=Strict)
+FROM_AFAR = ("sklearn:", "catalogue:", "openml:")
 
 
 class DatasetConfig(Strict):
-    """A data set of the catalogue by name, or the user's own file."""
+    """A data set of the catalogue by name, any of OpenML by ``openml:ID``, or the user's own file.
+
+    What is given here wins over what the catalogue says of target, columns to drop and conversion.
+    """
 
     name: str = Field(min_length=1, pattern=r"^[^/\\\x00-\x1f]+$")
-    source: str  # a path, or sklearn:NAME
-    format: Literal["csv", "parquet", "svmlight", "keel", "arff"] | None = None
+    source: str  # a path, catalogue:NAME, openml:ID or sklearn:NAME
+    format: Literal["csv", "parquet", "svmlight", "keel", "arff", "npz", "idx"] | None = None
     target: str | None = None
-    positive: str | None = None
+    positive: str | None = None  # short for conversion: {positive: …}
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    drop: tuple[str, ...] = ()
+    conversion: Conversion | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _expand(cls, data: Any) -> Any:
         if isinstance(data, str):
-            return from_catalogue(data)
+            return named(data)
+        if isinstance(data, dict) and "source" not in data and isinstance(data.get("name"), str):
+            return data | named(data["name"])
         if isinstance(data, dict) and "source" in data and "name" not in data:
-            return {"name": Path(str(data["source"])).stem or "data"} | data
+            return {"name": named(data["source"])["name"] if _is_afar(data["source"]) else _stem(data["source"])} | data
         return data
 
     @field_validator("target", "positive", mode="before")
@@ -59,16 +51,55 @@ class DatasetConfig(Strict):
     def _as_text(cls, value: Any) -> Any:
         return str(value) if isinstance(value, (bool, int, float)) else value
 
+    @model_validator(mode="after")
+    def _one_conversion(self) -> "DatasetConfig":
+        if self.positive is not None and self.conversion is not None:
+            raise ValueError("Expected either positive or conversion, got both. Write conversion: {positive: …}.")
+        return self
+
+    @property
+    def key(self) -> str | None:
+        """Return the name in the catalogue (or openml:ID) of a set that is had by name, None for a file."""
+        kind, _, rest = self.source.partition(":")
+        return {"catalogue": rest, "openml": self.source}.get(kind)
+
+    @property
+    def is_as_published(self) -> bool:
+        """Tell whether the catalogue's own conversion applies, so that its counts are to be met."""
+        return self.key is not None and not (self.target or self.positive or self.drop or self.conversion)
+
+
+def named(name: str) -> dict[str, Any]:
+    """Return the config of a data set that is had by name."""
+    key = name.removeprefix("catalogue:")
+    if key.startswith("sklearn:"):
+        return {"name": key.removeprefix("sklearn:"), "source": key}
+    if re.fullmatch(OPENML, key):
+        return {"name": key.replace(":", "-"), "source": key}
+    find(key)
+    return {"name": key, "source": f"catalogue:{key}"}
+
+
+def _is_afar(source: Any) -> bool:
+    return isinstance(source, str) and source.startswith(FROM_AFAR)
+
+
+def _stem(source: Any) -> str:
+    return Path(str(source)).stem or "data"
+
 
 class MethodConfig(Strict):
-    """A solver, the sampler in front of it, and their parameters; ``grid`` overrides what is searched."""
+    """A solver, sampler and kernel in front of it, and their parameters; the grids override what is searched."""
 
     solver: str
     sampler: str = "none"
+    kernel: str = "none"
     name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]*$", max_length=60)
-    params: dict[str, Any] = {}
-    sampler_params: dict[str, Any] = {}
+    params: dict[str, Any] = Field(default_factory=dict)
+    sampler_params: dict[str, Any] = Field(default_factory=dict)
+    kernel_params: dict[str, Any] = Field(default_factory=dict)
     grid: tuple[Positive, ...] | None = Field(default=None, min_length=1)
+    gamma_grid: tuple[Positive, ...] | None = Field(default=None, min_length=1)  # multiples of the kernel's gamma
 
     @model_validator(mode="before")
     @classmethod
@@ -87,25 +118,39 @@ class MethodConfig(Strict):
         catalogue.sampler(name)
         return name
 
+    @field_validator("kernel")
+    @classmethod
+    def _known_kernel(cls, name: str) -> str:
+        catalogue.kernel(name)
+        return name
+
     @model_validator(mode="after")
     def _known_params(self) -> "MethodConfig":
         searched, _ = catalogue.solver(self.solver).grid
         if self.grid is not None and searched in self.params:
             raise ValueError(f"Expected either grid or params.{searched}, got both. A value in params is not searched.")
         _check_params(self.solver, catalogue.solver(self.solver), self.params)
-        entry = catalogue.sampler(self.sampler)
-        if entry is None and self.sampler_params:
-            raise ValueError("Expected no sampler_params with sampler 'none'. Name a sampler or leave them out.")
-        if entry is not None:
-            _check_params(self.sampler, entry, self.sampler_params)
+        _check_part("sampler", self.sampler, catalogue.sampler(self.sampler), self.sampler_params)
+        _check_part("kernel", self.kernel, catalogue.kernel(self.kernel), self.kernel_params)
+        return self
+
+    @model_validator(mode="after")
+    def _fitting_kernel(self) -> "MethodConfig":
+        if self.kernel != "none" and not catalogue.solver(self.solver).takes_kernel:
+            raise ValueError(
+                f"Expected a solver of linear scores with kernel '{self.kernel}', got '{self.solver}', which has a "
+                f"kernel of its own. Leave out kernel, or take linear_svm."
+            )
+        if self.gamma_grid is not None and self.kernel == "none":
+            raise ValueError("Expected no gamma_grid with kernel 'none'. Name a kernel or leave it out.")
+        if self.gamma_grid is not None and "gamma_factor" in self.kernel_params:
+            raise ValueError("Expected either gamma_grid or kernel_params.gamma_factor, got both. Leave one out.")
         return self
 
     @property
     def label(self) -> str:
-        """The method's name in the store: its own, or made of its parts (``auto+linear_svm``, ``sdcd``)."""
-        if self.name:
-            return self.name
-        return self.solver if self.sampler == "none" else f"{self.sampler}+{self.solver}"
+        """The method's name in the store: its own, or made of its parts (``auto+gaussian+svm_or``, ``sdcd``)."""
+        return self.name or "+".join(part for part in (self.sampler, self.kernel, self.solver) if part != "none")
 
     @property
     def search(self) -> tuple[str, tuple[float, ...]]:
@@ -114,6 +159,27 @@ class MethodConfig(Strict):
         if name in self.params:
             return name, (float(self.params[name]),)
         return name, tuple(sorted(set(self.grid or values)))
+
+    @property
+    def gamma_search(self) -> tuple[float, ...]:
+        """The multiples of the kernel's gamma that are tried, ascending; one if it is given, none without a kernel."""
+        entry = catalogue.kernel(self.kernel)
+        if entry is None:
+            return ()
+        name, values = entry.grid
+        if name in self.kernel_params:
+            return (float(self.kernel_params[name]),)
+        if "gamma" in self.kernel_params and self.gamma_grid is None:
+            return (1.0,)
+        return tuple(sorted(set(self.gamma_grid or values)))
+
+
+def _check_part(kind: str, name: str, entry: catalogue.Entry | None, params: dict[str, Any]) -> None:
+    """Check the parameters of what may stand in front of a solver; 'none' has no entry and takes none."""
+    if entry is not None:
+        _check_params(name, entry, params)
+    elif params:
+        raise ValueError(f"Expected no {kind}_params with {kind} 'none'. Name a {kind} or leave them out.")
 
 
 def _check_params(name: str, entry: catalogue.Entry, params: dict[str, Any]) -> None:
@@ -136,12 +202,18 @@ class ValidationConfig(Strict):
     repeats: int = Field(default=1, ge=1, le=100, strict=True)
     inner_folds: int = Field(default=3, ge=2, le=20, strict=True)
     select_by: Literal["auc", "gmean"] = "auc"
+    split: Literal["stratified", "grouped_by_duplicates"] = "stratified"  # grouped: copies stay on one side
+
+    @property
+    def grouped(self) -> bool:
+        """Tell whether rows of equal features stay together."""
+        return self.split == "grouped_by_duplicates"
 
 
 class PreprocessingConfig(Strict):
     """Fitted on the training rows only."""
 
-    scale: Literal["standard", "minmax", "none"] = "standard"
+    scale: Literal["standard", "minmax", "quantile", "unit_rows", "centred_unit_rows", "none"] = "standard"
     impute: Literal["median", "mean", "most_frequent"] = "median"
     max_categories: int = Field(default=100, ge=2, le=10_000, strict=True)
 
@@ -156,6 +228,7 @@ class ExperimentConfig(Strict):
     validation: ValidationConfig = ValidationConfig()
     preprocessing: PreprocessingConfig = PreprocessingConfig()
     workers: int = Field(default=1, ge=1, le=64, strict=True)
+    offline: bool = Field(default=False, strict=True)
 
     @field_validator("validation", "preprocessing", mode="before")
     @classmethod
@@ -174,26 +247,10 @@ class ExperimentConfig(Strict):
         return self
 
 
-def datasets() -> dict[str, dict[str, Any]]:
-    """Return the shipped data-set catalogue."""
-    return _read_yaml(catalogue.CONFIGS / "datasets.yaml")
-
-
-def from_catalogue(name: str) -> dict[str, Any]:
-    """Return the config of a data set that the catalogue names."""
-    known = datasets()
-    if name not in known:
-        raise ValueError(
-            f"Expected a data set out of {', '.join(known)}; got '{name}'.{nearest(name, tuple(known))} "
-            "For a file of your own use --data, or {source: FILE, target: COLUMN} in a config."
-        )
-    return {"name": name} | {k: known[name][k] for k in ("source", "target", "positive")}
-
-
 def load_config(name_or_path: str, **overrides: Any) -> ExperimentConfig:
     """Return the validated config of a file, or of a shipped experiment by name; a path wins over a name."""
     path = find_config(name_or_path)
-    data = _read_yaml(path)
+    data = read_yaml(path)
     if not isinstance(data, dict):
         raise BadInput(
             f"{path}: expected keys such as datasets and methods, got {_kind(data)}. See configs/experiments."
@@ -205,14 +262,6 @@ def load_config(name_or_path: str, **overrides: Any) -> ExperimentConfig:
 def parse_config(data: dict[str, Any], origin: str) -> ExperimentConfig:
     """Return the validated config, or raise BadInput in one line that starts with where it came from."""
     return parse(ExperimentConfig, data, origin)
-
-
-def parse(section: type[Section], data: Any, origin: str) -> Section:
-    """Return data validated as one section of a config."""
-    try:
-        return section.model_validate(data)
-    except ValidationError as error:
-        raise BadInput(f"{origin}: {_first_error(error)}") from None
 
 
 def find_config(name_or_path: str) -> Path:
@@ -235,23 +284,6 @@ def find_config(name_or_path: str) -> Path:
     )
 
 
-def _read_yaml(path: Path) -> Any:
-    try:
-        return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f", line {mark.line + 1}" if mark else ""
-        raise BadInput(
-            f"{path}{line}: expected valid YAML, got: {error.problem or error.context}. Mend that line."
-        ) from None
-    except (YAMLError, UnicodeDecodeError, ValueError) as error:
-        raise BadInput(f"{path}: expected valid YAML in UTF-8, got: {error}. Mend the file.") from None
-    except RecursionError:
-        raise BadInput(f"{path}: expected a config of a few levels, got one nested too deeply. Flatten it.") from None
-    except OSError as error:
-        raise BadInput(f"{path}: expected a readable file, got: {error.strerror}. Check its permissions.") from None
-
-
 def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
     """Make the files that a config names relative to the config, not to the current folder."""
     entries = data.get("datasets")
@@ -262,56 +294,11 @@ def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
         if not (isinstance(entry, dict) and isinstance(entry.get("source"), str)):
             return entry
         source = entry["source"]
-        if source.startswith("sklearn:"):
+        if _is_afar(source):
             return entry
         return entry | {"source": str(base / Path(source).expanduser())}
 
     return data | {"datasets": [resolve(entry) for entry in entries]}
-
-
-def _first_error(error: ValidationError) -> str:
-    problems = error.errors(include_url=False)
-    places = [p["loc"] for p in problems]
-    # an item that was refused also leaves its list too short: only the cause is told
-    problems = [p for p in problems if not any(q != p["loc"] and q[: len(p["loc"])] == p["loc"] for q in places)]
-    first = problems[0]
-    place = ".".join(str(part) for part in first["loc"]) or "config"
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    message = _in_words(first)
-    return f"{place}: {message if message.endswith('?') else message.rstrip('.') + '.'}{more}"
-
-
-EXPECTED = {
-    "tuple_type": "expected a list",
-    "dict_type": "expected a mapping of names to values",
-    "model_type": "expected a mapping of keys to values",
-    "too_short": "expected at least one entry",
-    "string_type": "expected a text",
-    "string_too_short": "expected a text",
-    "int_type": "expected a whole number",
-    "float_type": "expected a number",
-}
-
-
-def _in_words(problem: Any) -> str:
-    """Return pydantic's finding as expected, got and what to do."""
-    if problem["type"] == "missing":
-        return "expected this key, got none. Add it"
-    if problem["type"] == "value_error":
-        return str(problem["ctx"]["error"])
-    wanted = EXPECTED.get(problem["type"])
-    if wanted is None:
-        bound = "a number " if problem["type"].startswith(("greater", "less")) else ""
-        wanted = problem["msg"].replace("Input should be ", f"expected {bound}")
-    return f"{wanted}, got {_shown(problem['input'])}. Change it"
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, str):
-        return repr(value[:60])
-    return "an empty one" if value in ([], {}, ()) else str(value)[:60]
 
 
 def _kind(data: Any) -> str:

@@ -8,7 +8,6 @@ imputing come later, inside each fold. Columns without a single value are droppe
 import datetime
 import decimal
 import hashlib
-import math
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -21,24 +20,12 @@ import pandas as pd
 from scipy.sparse import csr_matrix
 
 from aucsolvers.columns import plain_column
+from tasks.classes import Classes, label_text, name_list, two_classes
 from tasks.errors import BadInput, RunFailed, nearest
-from tasks.readers import MISSING, RawTable, file_sha256, read
+from tasks.files import file_sha256
+from tasks.readers import MISSING, RawTable, read
 from tasks.stage import stage
 from tasks.values import ConversionRule, Dataset, Provenance, RawFile, Table
-
-CONTINUOUS = 50  # a target of more different numbers than this is taken for a measurement
-_SHOWN = 8  # labels and columns that a message lists
-
-
-@dataclass(frozen=True)
-class Classes:
-    """The labels of a data set as two classes."""
-
-    y: np.ndarray  # int8 of ±1
-    positive: str
-    negative: str  # the other label, or "rest"
-    counts: dict[str, int]  # original label -> rows
-    rule: str  # in words
 
 
 @dataclass(frozen=True)
@@ -63,8 +50,8 @@ def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
         sha256=converted.sha256,
         n_rows=X.shape[0],
         n_features=X.shape[1],
-        n_pos=int((classes.y > 0).sum()),
-        n_neg=int((classes.y < 0).sum()),
+        n_pos=int((converted.table.y > 0).sum()),
+        n_neg=int((converted.table.y < 0).sum()),
         is_sparse=not isinstance(X, pd.DataFrame),
         text_columns=tuple(name for name in frame if frame[name].dtype == object),
         missing_cells=missing,
@@ -78,10 +65,12 @@ def _provenance(raw: RawFile, classes: Classes, dropped: tuple[str, ...]) -> Pro
         format=raw.format,
         raw_sha256=raw.sha256,
         raw_size_bytes=raw.size_bytes,
-        rule=classes.rule + (f"; dropped for want of values: {_listed(dropped)}" if dropped else ""),
+        rule=classes.rule + (f"; dropped for want of values: {name_list(dropped)}" if dropped else ""),
         label_counts=classes.counts,
         positive_label=classes.positive,
         negative_label=classes.negative,
+        label_sides=classes.sides,
+        rows_left_out=int((classes.y == 0).sum()),
     )
 
 
@@ -108,24 +97,29 @@ def load(dataset: Dataset) -> Table:
 @lru_cache(maxsize=4)
 def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     """Return arrays and classes; the last few are kept, for every stage of every method asks for the same ones."""
-    found = file_sha256(raw.path) if raw.path.is_file() else "no file"
-    if found != raw.sha256:
-        raise RunFailed(
-            f"{raw.name}: expected {raw.path} with SHA-256 {raw.sha256[:16]}…, got {found[:16]}. "
-            "The file changed during the run: start the run again."
-        )
+    for file in (raw, raw.labels) if raw.labels else (raw,):
+        found = file_sha256(file.path) if file.path.is_file() else "no file"
+        if found != file.sha256:
+            raise RunFailed(
+                f"{raw.name}: expected {file.path} with SHA-256 {file.sha256[:16]}…, got {found[:16]}. "
+                "The file changed during the run: start the run again."
+            )
     raw_table = read(raw, rule.delimiter)
     if raw_table.X.shape[0] == 0:
         raise BadInput(f"{raw.path.name}: expected rows of data, got none. Give a file with rows.")
     if isinstance(raw_table.X, pd.DataFrame):
         features, labels, name = _take_target(raw_table, rule, raw.path.name)
-        classes = two_classes(labels, name, rule.positive, raw_table.place)
+        classes = two_classes(labels, name, rule, raw_table.place)
         X, dropped = _features(features, raw_table.place, raw.path.name)
     else:
         classes = _sparse_classes(raw_table, rule, raw.path.name)
         X, dropped = _canonical(raw_table.X, raw.path.name), ()
-    classes.y.flags.writeable = False
-    table = Table(X, classes.y)
+    kept = classes.y != 0
+    y = classes.y if kept.all() else classes.y[kept]
+    if len(y) < len(classes.y):
+        X = X.loc[kept].reset_index(drop=True) if isinstance(X, pd.DataFrame) else X[kept]
+    y.flags.writeable = False
+    table = Table(X, y)
     return _Converted(table, classes, dropped, table_sha256(table))
 
 
@@ -137,14 +131,19 @@ def _take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.D
     position = _target_position(table, rule.target, file)
     names = unique_names([str(name) for name in table.X.columns])
     X = table.X.set_axis(names, axis=1)
-    return X.drop(columns=names[position]), X[names[position]], names[position]
+    unknown = [name for name in rule.drop if name not in names]
+    if unknown:
+        raise BadInput(
+            f"{file}: expected to drop columns out of {name_list(names)}, got '{unknown[0]}'. Correct the name."
+        )
+    return X.drop(columns=[names[position], *rule.drop]), X[names[position]], names[position]
 
 
 def _target_position(table: RawTable, wanted: str | None, file: str) -> int:
     """Return which column is the target: by name, by number (from 1, or -1 for the last), or the format's own."""
     names = [str(name).strip() for name in table.X.columns]
     unnamed = "" if table.named else " (the file has no header)"
-    listed = f"the columns of {file} are {_listed(names)}{unnamed}"
+    listed = f"the columns of {file} are {name_list(names)}{unnamed}"
     wanted = wanted if wanted is not None else table.target
     if wanted is None:
         raise BadInput(f"Expected a target column, got none: {listed}. Name it with --target.")
@@ -179,112 +178,6 @@ def unique_names(names: list[str]) -> list[str]:
     return out
 
 
-# Labels -----------------------------------------------------------------------------------------------------------
-
-
-def two_classes(labels: pd.Series, column: str, positive: str | None, place: Callable[[int], str]) -> Classes:
-    """Return the labels of a column as two classes.
-
-    Of two labels the rarer one is positive; of two that are equally frequent the one that sorts last. Of more
-    labels ``positive`` names the one that is set against the rest. It may be spelt as 1, 1.0, "1" or True.
-    """
-    codes, values = pd.factorize(_as_text_labels(labels), sort=False)
-    if (codes < 0).any():
-        raise BadInput(
-            f"Expected a label in every row of column '{column}', got {int((codes < 0).sum())} without, the first in "
-            f"{place(int(np.argmax(codes < 0)))}. Fill them in or remove the rows."
-        )
-    counts = dict(zip(values, np.bincount(codes).tolist(), strict=True))
-    counts = {label: counts[label] for label in sorted(counts, key=_order)}
-    if len(counts) < 2:
-        got = _shown(values[0])
-        raise BadInput(f"Expected two classes in column '{column}', got one ({got}). Choose the target with --target.")
-    if positive is not None:
-        chosen = _matching(positive, counts, column)
-    elif len(counts) > 2:
-        raise _too_many(counts, column)
-    else:
-        # min takes the first of equals, and the one that sorts last is to win a tie
-        chosen = min(reversed(counts), key=counts.__getitem__)
-    y = np.where(codes == list(values).index(chosen), 1, -1).astype(np.int8)
-    others = [label for label in counts if label != chosen]
-    words = _in_words(chosen, counts, asked=positive is not None)
-    return Classes(y, chosen, others[0] if len(others) == 1 else "rest", counts, words)
-
-
-def _in_words(positive: str, counts: dict[str, int], asked: bool) -> str:
-    if len(counts) > 2:
-        return f"{positive} against the rest"
-    if asked:
-        return f"{positive} positive as asked"
-    tied = len(set(counts.values())) == 1
-    return f"{positive} positive, last of two equally frequent" if tied else f"minority class {positive} positive"
-
-
-def _too_many(counts: dict[str, int], column: str) -> BadInput:
-    orders = [_order(label) for label in counts]
-    # fractions, or hardly a number twice: a measurement; whole numbers that repeat may well be classes
-    fractions = any(value != int(value) for _, value, _ in orders if math.isfinite(value))
-    numbers = not any(is_text for is_text, _, _ in orders)
-    if numbers and len(counts) > CONTINUOUS and (fractions or 2 * len(counts) > sum(counts.values())):
-        return BadInput(
-            f"Expected two classes in column '{column}', got {len(counts):,} different numbers from "
-            f"{next(iter(counts))} to {next(reversed(counts))}: it looks like a measurement. "
-            "Choose the target with --target."
-        )
-    listed = _listed([f"{_shown(label)} ({rows})" for label, rows in counts.items()], quote=False)
-    return BadInput(
-        f"Expected two classes in column '{column}', got {len(counts):,}: {listed}. "
-        "Name the one to set against the rest with --positive."
-    )
-
-
-def _as_text_labels(labels: pd.Series) -> np.ndarray:
-    """Return labels as texts that a person would recognise, None where there is none."""
-    codes, values = pd.factorize(labels)
-    texts = np.empty(len(values) + 1, dtype=object)
-    texts[:-1] = [_label_text(value) for value in values]
-    return texts[codes]  # code -1, missing, is the last entry: None
-
-
-def _label_text(value: Any) -> str | None:
-    """Return 1.0 as '1', 0.5 as '0.5', ' yes ' as 'yes', and an empty text as missing."""
-    if isinstance(value, (float, np.floating)):
-        return str(int(value)) if float(value).is_integer() else repr(float(value))
-    return str(value).strip() or None
-
-
-def _key(label: str) -> str:
-    """Return what all spellings of a label have in common: 1, 1.0, +1 and True are the same one."""
-    text = {"true": "1", "false": "0"}.get(label.strip().lower(), label.strip())
-    try:
-        return _label_text(float(text)) or text
-    except (ValueError, OverflowError):
-        return text
-
-
-def _order(label: str) -> tuple[bool, float, str]:
-    """Sort numbers by value, and before texts."""
-    try:
-        value = float(label)
-    except ValueError:
-        value = math.nan
-    return (True, 0.0, label) if math.isnan(value) else (False, value, label)
-
-
-def _matching(positive: str, counts: dict[str, int], column: str) -> str:
-    """Return the label that ``positive`` means: literally, in another spelling, or but for upper and lower case."""
-    for spelling in (str, _key, lambda label: _key(label).casefold()):
-        matches = [label for label in counts if spelling(label) == spelling(positive)]
-        if len(matches) == 1:
-            return matches[0]
-    listed = _listed([_shown(label) for label in counts], quote=False)
-    raise BadInput(
-        f"Expected the positive class to be a label of column '{column}' ({listed}), got '{positive}'."
-        f"{nearest(positive, tuple(counts))} Name it with --positive."
-    )
-
-
 def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes:
     """Return the classes of an svmlight file, which has its labels in front of each line and no column names."""
     if rule.target not in (None, "label"):
@@ -294,10 +187,10 @@ def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes
         )
     if (table.labels == table.labels[0]).all():
         raise BadInput(
-            f"Expected two classes among the labels of {file}, got one ({_label_text(table.labels[0])}). "
+            f"Expected two classes among the labels of {file}, got one ({label_text(table.labels[0])}). "
             "Give a file that has both."
         )
-    return two_classes(pd.Series(table.labels), "label", rule.positive, table.place)
+    return two_classes(pd.Series(table.labels), "label", rule, table.place)
 
 
 # Features ---------------------------------------------------------------------------------------------------------
@@ -392,17 +285,3 @@ def _hash_texts(digest: Any, texts: list[str | None]) -> None:
 
 def _update(digest: Any, kind: str, values: Any) -> None:
     digest.update(np.ascontiguousarray(values, dtype=kind).tobytes())
-
-
-# Words ------------------------------------------------------------------------------------------------------------
-
-
-def _shown(label: str) -> str:
-    return label if len(label) <= 40 else label[:39] + "…"
-
-
-def _listed(names: list[str] | tuple[str, ...], quote: bool = True) -> str:
-    """Return the first few of a list of names, and how many there are in all."""
-    shown = [f"'{_shown(n)}'" if quote else n for n in names[:_SHOWN]]
-    more = f", … ({len(names)} in all)" if len(names) > _SHOWN else ""
-    return ", ".join(shown) + more

@@ -4,16 +4,13 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+from tasks.arrays import labels_beside
+from tasks.datasets import find
 from tasks.errors import BadInput, nearest
-from tasks.readers import (
-    DELIMITERS,
-    FORMATS,
-    SKLEARN,
-    detect_delimiter,
-    file_sha256,
-    read_bytes,
-    refuse_foreign,
-)
+from tasks.fetch import fetch
+from tasks.files import file_sha256, read_bytes, refuse_foreign
+from tasks.lockfile import Lock
+from tasks.readers import DELIMITERS, FORMATS, SKLEARN, detect_delimiter
 from tasks.stage import stage
 from tasks.values import RawFile
 
@@ -26,21 +23,56 @@ _EXTENSIONS = {
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
     ".arff": "arff",
+    ".npz": "npz",
 }
+IDX_MARKS = (b"\x08", b"\x09", b"\x0b", b"\x0c", b"\x0d", b"\x0e")
 _COMPRESSIONS = (".gz", ".bz2", ".xz")
 _HEAD = 65_536  # bytes that a format is judged by
 _SVMLIGHT_LINE = re.compile(r"[^\s:,]+(?:\s+(?:qid|[+-]?\d+):\S+)+\s*(?:#.*)?")
 
 
 @stage(name="download", task_run_name="download {name}")
-def download(name: str, source: str, format: str | None = None) -> RawFile:
-    """Return the file that ``source`` (a path, or sklearn:NAME) names; a ``format`` given wins over a detected one."""
-    if source.startswith("sklearn:"):
-        path, format = _bundled(source.removeprefix("sklearn:")), "sklearn"
-    else:
-        path = _local(source)
-        format = _known(format) if format else detect_format(path)
-    return RawFile(name, path, format, source, file_sha256(path), path.stat().st_size)
+def download(
+    name: str,
+    source: str,
+    format: str | None = None,
+    offline: bool = False,
+    update_lock: bool = False,
+    lock_file: Path | None = None,
+) -> RawFile:
+    """Return the file that ``source`` names: a path, sklearn:NAME, catalogue:NAME or openml:ID.
+
+    A ``format`` given wins over a detected one. A file of the catalogue is fetched unless it is in the cache, and has
+    to be what the lock says, unless ``update_lock`` accepts a change.
+    """
+    kind, _, rest = source.partition(":")
+    if kind in ("catalogue", "openml"):
+        return _of_catalogue(name, source if kind == "openml" else rest, offline, update_lock, Lock(lock_file))
+    if kind == "sklearn":
+        return _raw(name, _bundled(rest), "sklearn", source)
+    path = _local(source)
+    format = _known(format) if format else detect_format(path)
+    labels = labels_beside(path) if format == "idx" else None
+    return _raw(name, path, format, source, _raw(name, labels, "idx", str(labels)) if labels else None)
+
+
+def _raw(name: str, path: Path, format: str, source: str, labels: RawFile | None = None) -> RawFile:
+    return RawFile(name, path, format, source, file_sha256(path), path.stat().st_size, labels)
+
+
+def _of_catalogue(name: str, key: str, offline: bool, update_lock: bool, lock: Lock) -> RawFile:
+    """Fetch all files of a catalogue's entry; return the first with the labels beside it, if it has a second."""
+    entry = find(key, offline)
+    if entry.format == "sklearn":
+        return _raw(name, _bundled(entry.source.removeprefix("sklearn:")), "sklearn", entry.source)
+    labels = None
+    for remote in reversed(entry.remotes):
+        fetched = fetch(remote, lock.digest(remote.path), offline, update_lock)
+        if fetched.origin != "cache" or lock.digest(remote.path) != fetched.sha256:
+            lock.record_file(remote.path, fetched)
+        origin = lock.url(remote.path) or remote.path
+        labels = RawFile(name, fetched.path, entry.format, origin, fetched.sha256, fetched.size_bytes, labels)
+    return labels
 
 
 def _known(format: str) -> str:
@@ -63,7 +95,7 @@ def _bundled(name: str) -> Path:
 def _local(source: str) -> Path:
     """Return the absolute path of a file that exists, can be read and holds something."""
     if re.match(r"[a-z][a-z0-9+.-]+://", source, re.IGNORECASE):
-        raise BadInput(f"Expected a file or sklearn:NAME, got the address {source}. Download it, then name the file.")
+        raise BadInput(f"Expected a file, got the address {source}. Download it, then name the file.")
     try:
         path = Path(source).expanduser().absolute()
         if path.is_dir():
@@ -109,6 +141,8 @@ def _sniff(head: bytes, name: str) -> str:
     if head.startswith(b"PAR1"):
         return "parquet"
     refuse_foreign(head, name)
+    if head[:2] == b"\0\0" and head[2:3] in IDX_MARKS:
+        return "idx"
     if b"\0" in head and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         raise _undetected(name, "binary content")
     text = head.decode("utf-16" if b"\0" in head else "utf-8-sig", "replace")

@@ -8,10 +8,19 @@ from scipy.sparse import csr_matrix
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    QuantileTransformer,
+    StandardScaler,
+)
 
-from aucsolvers import TextImputer
+from aucsolvers import TextImputer, UnitRows
 from tasks.configuration import PreprocessingConfig
+
+UNIT_ROWS = ("unit_rows", "centred_unit_rows")  # the row normalisations of Natole et al. 2019
+QUANTILES = 1000
 
 
 def make_preprocessing(X: pd.DataFrame | csr_matrix, config: PreprocessingConfig) -> Any:
@@ -19,23 +28,29 @@ def make_preprocessing(X: pd.DataFrame | csr_matrix, config: PreprocessingConfig
 
     Numbers are imputed and scaled. Texts are one-hot encoded, a missing text being a category of its own and
     the rare ones beyond ``max_categories`` sharing one column. Sparse data are scaled without centring,
-    for centring would fill them.
+    for centring would fill them. Rows brought to unit norm are so with all their columns.
     """
     if not isinstance(X, pd.DataFrame):
-        return Pipeline([("scale", _sparse_scaler(config.scale))])
+        steps = [("scale", _sparse_scaler(config.scale, X.shape[0]))]
+    else:
+        steps = _dense_steps(X, config)
+    if config.scale in UNIT_ROWS:
+        steps.append(("unit rows", UnitRows()))
+    return Pipeline(steps)
+
+
+def _dense_steps(X: pd.DataFrame, config: PreprocessingConfig) -> list[tuple[str, Any]]:
     text = [c for c in X.columns if not pd.api.types.is_numeric_dtype(X[c])]
+    numeric_steps = [
+        ("impute", SimpleImputer(strategy=config.impute, keep_empty_features=True)),
+        ("scale", _dense_scaler(config.scale, len(X))),
+    ]
     if not text:
-        return _numeric_pipeline(config)
-    numeric = [c for c in X.columns if c not in text]
+        return numeric_steps
     parts = [("text", _text_pipeline(config), text)]
-    if numeric:
-        parts.insert(0, ("numeric", _numeric_pipeline(config), numeric))
-    return ColumnTransformer(parts)
-
-
-def _numeric_pipeline(config: PreprocessingConfig) -> Pipeline:
-    impute = SimpleImputer(strategy=config.impute, keep_empty_features=True)
-    return Pipeline([("impute", impute), ("scale", _dense_scaler(config.scale))])
+    if len(text) < X.shape[1]:
+        parts.insert(0, ("numeric", Pipeline(numeric_steps), [c for c in X.columns if c not in text]))
+    return [("columns", ColumnTransformer(parts))]
 
 
 def _text_pipeline(config: PreprocessingConfig) -> Pipeline:
@@ -45,12 +60,24 @@ def _text_pipeline(config: PreprocessingConfig) -> Pipeline:
     return Pipeline([("impute", TextImputer()), ("encode", encode)])
 
 
-def _dense_scaler(scale: str) -> Any:
-    return {"standard": StandardScaler(), "minmax": MinMaxScaler(), "none": "passthrough"}[scale]
+def _dense_scaler(scale: str, n_rows: int) -> Any:
+    """Return what scales columns; with unit_rows nothing does, with centred_unit_rows they are centred first."""
+    if scale == "quantile":
+        # ranks among the training rows, all of them: nothing is drawn
+        return QuantileTransformer(n_quantiles=min(QUANTILES, n_rows), subsample=None)
+    scalers = {
+        "standard": StandardScaler(),
+        "minmax": MinMaxScaler(),
+        "centred_unit_rows": StandardScaler(with_std=False),
+    }
+    return scalers.get(scale, "passthrough")
 
 
-def _sparse_scaler(scale: str) -> Any:
-    return {"standard": StandardScaler(with_mean=False), "minmax": MaxAbsScaler(), "none": "passthrough"}[scale]
+def _sparse_scaler(scale: str, n_rows: int) -> Any:
+    """Return what scales columns without touching zeros: nothing is centred, ranks are among the other values."""
+    if scale == "quantile":
+        return QuantileTransformer(n_quantiles=min(QUANTILES, n_rows), subsample=None, ignore_implicit_zeros=True)
+    return {"standard": StandardScaler(with_mean=False), "minmax": MaxAbsScaler()}.get(scale, "passthrough")
 
 
 def transform(preprocessing: Any, X: pd.DataFrame | csr_matrix) -> np.ndarray | csr_matrix:
@@ -64,7 +91,7 @@ def transform(preprocessing: Any, X: pd.DataFrame | csr_matrix) -> np.ndarray | 
     with np.errstate(over="ignore", invalid="ignore"):
         out = preprocessing.transform(X)
     if not isinstance(out, (pd.DataFrame, np.ndarray)):
-        return out
+        return out.tocsr()
     out = np.ascontiguousarray(out, dtype=np.float64)
     finite = np.isfinite(out).all(axis=0)
     if not finite.all():

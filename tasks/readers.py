@@ -9,15 +9,10 @@ may be compressed with gzip, bzip2 or xz. Other encodings are refused rather tha
 turns labels into other labels without a word.
 """
 
-import bz2
 import csv
-import gzip
-import hashlib
 import io
-import lzma
 import math
 import re
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,22 +22,19 @@ import pyarrow as pa
 from pyarrow import parquet
 from scipy.sparse import csr_matrix
 from sklearn import datasets as sklearn_datasets
-from sklearn.datasets import load_svmlight_file
 
-from tasks import arff
+from tasks import arff, svmlight
 from tasks.errors import BadInput
+from tasks.files import read_bytes, read_text, refuse_foreign
 from tasks.values import RawFile
 
-FORMATS = ("csv", "parquet", "svmlight", "keel", "arff")
+FORMATS = ("csv", "parquet", "svmlight", "keel", "arff", "npz", "idx")
 
 # Texts that a CSV cell holds when it holds nothing; written out, for pandas' own list changes with its version.
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None")
 
 # The first delimiter that divides the file evenly wins: those that rarely stand inside values come first.
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma", " ": "blanks"}
-
-# A weight vector of this many features takes 800 MB; an index above it is a defect and not a feature.
-MAX_INDEX = 100_000_000
 
 SKLEARN = {
     "digits": ("digits.csv.gz", sklearn_datasets.load_digits, "digit"),
@@ -54,17 +46,7 @@ SKLEARN = {
 csv.field_size_limit(2**31 - 1)
 
 _SAMPLE = 200  # records that header and delimiter are judged by
-_COMPRESSED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
-_FOREIGN = {
-    b"PAR1": "a Parquet file",
-    b"PK\x03\x04": "a zip archive or an Excel workbook",
-    b"\xd0\xcf\x11\xe0": "an Excel workbook",
-    b"%PDF": "a PDF document",
-    b"\x89HDF": "an HDF5 file",
-    b"\x93NUMPY": "a NumPy array",
-    b"SQLite format 3": "an SQLite database",
-    b"\x89PNG": "a picture",
-}
+_SVMLIGHT_PAIR = re.compile(r"(?:qid|[0-9]+):[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -88,65 +70,12 @@ def read(raw: RawFile, delimiter: str | None = None) -> RawTable:
         return read_csv(raw.path, delimiter)
     if raw.format == "sklearn":
         return read_sklearn(raw.source.removeprefix("sklearn:"))
+    if raw.format in ("npz", "idx"):
+        from tasks import arrays
+
+        return arrays.read_npz(raw.path) if raw.format == "npz" else arrays.read_idx(raw.path, raw.labels.path)
     readers = {"parquet": read_parquet, "svmlight": read_svmlight, "keel": read_arff, "arff": read_arff}
     return readers[raw.format](raw.path)
-
-
-# Bytes and text ---------------------------------------------------------------------------------------------------
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def read_bytes(path: Path, size: int = -1) -> bytes:
-    """Return a file's (decompressed) bytes, all or the first ``size``."""
-    try:
-        with path.open("rb") as stream:
-            magic = stream.read(6)
-        opener = next((o for prefix, o in _COMPRESSED.items() if magic.startswith(prefix)), open)
-        with opener(path, "rb") as stream:
-            return stream.read(size)
-    except PermissionError:
-        raise BadInput(f"{path.name}: expected a readable file, got: permission denied. Allow reading it.") from None
-    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-        cause = str(error).rstrip(".")
-        raise BadInput(
-            f"{path.name}: expected a whole, readable file, got: {cause}. Fetch or compress the file again."
-        ) from None
-
-
-def read_text(path: Path) -> str:
-    """Return a text file's contents with lines ended by a newline each."""
-    data = read_bytes(path)
-    refuse_foreign(data[:1024], path.name)
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise BadInput(
-            f"{path.name}, line {line}: expected UTF-8 text, got byte 0x{data[error.start]:02x}. "
-            f"Convert the file, for example: iconv -f LATIN1 -t UTF-8 {path.name} > utf8-{path.name}"
-        ) from None
-    if "\0" in text:
-        raise BadInput(
-            f"{path.name}, line {text[: text.index(chr(0))].count(chr(10)) + 1}: expected text, got a zero byte. "
-            f"Name the format if this is a binary one ({', '.join(FORMATS)})."
-        )
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def refuse_foreign(head: bytes, name: str) -> None:
-    """Refuse what is recognisably another kind of file: an office document, a web page in place of the data."""
-    kind = next((kind for magic, kind in _FOREIGN.items() if head.startswith(magic)), None)
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower()
-    if start.startswith((b"<!doctype html", b"<html")):
-        kind = "a web page (an error page in place of the data?)"
-    if kind is not None:
-        raise BadInput(f"{name}: expected text data, got {kind}. Export it as CSV, or name the right format and file.")
 
 
 # CSV --------------------------------------------------------------------------------------------------------------
@@ -160,6 +89,7 @@ def read_csv(path: Path, delimiter: str | None = None) -> RawTable:
     if delimiter is not None and not re.fullmatch(r"[\t -!#-~]", delimiter):
         raise BadInput(f"Expected one ASCII character, not a quote, as delimiter, got {delimiter!r}. Leave it out.")
     text = read_text(path)
+    _refuse_svmlight(text, path.name)
     delimiter = delimiter or detect_delimiter(text)
     if delimiter == " ":  # any run of blanks divides
         text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
@@ -173,6 +103,18 @@ def read_csv(path: Path, delimiter: str | None = None) -> RawTable:
     frame = _parse(body, delimiter, len(names), path.name, lines)
     frame.columns = names
     return RawTable(frame, lines=lines, named=header)
+
+
+def _refuse_svmlight(text: str, name: str) -> None:
+    """Refuse 'label index:value …' lines: as a table they would be columns of texts, each to be one-hot encoded."""
+    head = text[:200_000].split("\n")[: -1 if len(text) > 200_000 else None]
+    lines = [line.partition("#")[0].split() for line in head[:_SAMPLE]]
+    pairs = [all(_SVMLIGHT_PAIR.fullmatch(field) for field in fields[1:]) for fields in lines]
+    if any(len(fields) > 2 for fields in lines) and all(pairs):
+        raise BadInput(
+            f"{name}: expected a CSV table, got lines 'label index:value …', which is the svmlight format. "
+            "Name that format, or none."
+        )
 
 
 def detect_delimiter(text: str) -> str:
@@ -331,51 +273,17 @@ def read_svmlight(path: Path) -> RawTable:
     """Return an svmlight (LIBSVM) file's matrix and labels; indices count from 0 if a 0 occurs, else from 1."""
     data = read_bytes(path)
     refuse_foreign(data[:1024], path.name)
-    data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     try:
-        X, labels = load_svmlight_file(io.BytesIO(data), zero_based="auto")
-    except (ValueError, OverflowError, IndexError) as error:
-        raise _svmlight_error(data, path.name, str(error)) from None
-    if not (np.isfinite(X.data).all() and np.isfinite(labels).all()) or X.shape[1] > MAX_INDEX:
-        raise _svmlight_error(data, path.name, "a value that is not finite, or a huge index")
-    lines = [i for i, line in enumerate(data.split(b"\n"), start=1) if line.split(b"#", 1)[0].strip()]
-    return RawTable(csr_matrix(X), labels=labels, lines=np.array(lines, dtype=np.int64))
-
-
-def _svmlight_error(data: bytes, name: str, message: str) -> BadInput:
-    """Return the error that names the first offending line: scikit-learn's reader does not say which it was."""
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        defect = _svmlight_defect(line.split(b"#", 1)[0].decode("utf-8", "replace").split())
-        if defect:
-            return BadInput(f"{name}, line {number}: expected 'label index:value …', got {defect}. Mend that line.")
-    return BadInput(f"{name}: expected lines 'label index:value …', got: {message.rstrip('.')}. Name the right format.")
-
-
-def _svmlight_defect(fields: list[str]) -> str | None:
-    """Return what is wrong with a line's fields, or None."""
-    if not fields:
-        return None
-    if not _is_finite(fields[0]):
-        return f"the label {fields[0][:40]!r}, which is not a finite number"
-    previous = -1
-    for position, item in enumerate(fields[1:]):
-        index, colon, value = item.partition(":")
-        if index == "qid" and position == 0:
-            continue
-        if not colon:
-            return f"'{item[:40]}' without a colon"
-        if not re.fullmatch(r"\+?[0-9]{1,9}", index) or int(index) > MAX_INDEX:
-            return f"the index '{index[:40]}', which is not a whole number from 0 to {MAX_INDEX}"
-        if int(index) <= previous:
-            return f"index {int(index)} after index {previous}: indices must ascend"
-        if not _is_finite(value):
-            return f"the value '{value[:40]}' of index {int(index)}, which is not a finite number"
-        previous = int(index)
-    return None
-
-
-def _is_finite(text: str) -> bool:
-    return _is_number(text) and math.isfinite(float(text))
+        rows = svmlight.parse(data.removeprefix(b"\xef\xbb\xbf"))
+    except svmlight.Defect as error:
+        raise BadInput(
+            f"{path.name}, line {error.line}: expected 'label index:value …', got {error}. Mend that line."
+        ) from None
+    if not len(rows.labels):
+        raise BadInput(f"{path.name}: expected lines 'label index:value …', got none. Give a file with rows.")
+    zero_based = bool((rows.indices == 0).any())
+    n_features = max(1, int(rows.indices.max(initial=0)) + zero_based)  # zeros are not written: labels may be alone
+    return RawTable(rows.matrix(zero_based, n_features), labels=rows.labels, lines=rows.lines)
 
 
 # KEEL, ARFF and scikit-learn's own --------------------------------------------------------------------------------

@@ -14,24 +14,59 @@ from scipy.sparse import csr_matrix
 
 
 @dataclass(frozen=True)
+class Remote:
+    """A file of the catalogue: ``path`` in cache and mirrors, and where its publisher has it, perhaps packed."""
+
+    path: str  # "libsvm/a9a"
+    urls: tuple[str, ...] = ()
+    member: str | None = None  # of the publisher's archive
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What conversion made of a data set."""
+
+    rows: int
+    features: int
+    n_pos: int
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows, {self.features:,} features, {self.n_pos:,} positive"
+
+
+@dataclass(frozen=True)
 class RawFile:
     """A file as it came: where it lies, in which format, and the digest of its bytes."""
 
     name: str
     path: Path
-    format: str  # csv, parquet, svmlight, keel, arff, sklearn
-    source: str  # what the user or the catalogue named: a path, or "scikit-learn load_digits"
+    format: str  # csv, parquet, svmlight, keel, arff, npz, idx, sklearn
+    source: str  # what the user named, or where it was fetched from: a path, an address, sklearn:NAME
     sha256: str
     size_bytes: int
+    labels: "RawFile | None" = None  # the second file of an IDX pair
 
 
 @dataclass(frozen=True)
 class ConversionRule:
-    """How labels become two classes: the target column and the positive class (None: the rarest of two)."""
+    """How a file's labels become two classes, and which of its columns are features.
+
+    ``conversion`` is one of
+    default             ``positive`` against the rest, or the rarer of two labels
+    minority_positive   the rarer of two labels
+    one_vs_rest         ``positive``, or the rarest label, against all others
+    class_groups        the labels in ``groups[0]`` against those in ``groups[1]`` (empty: against all others)
+    random_halves       the labels split at random, by ``seed``, into two groups of equal number
+    """
 
     target: str | None = None
     positive: str | None = None
     delimiter: str | None = None
+    conversion: str = "default"
+    groups: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    to_ratio: float | None = None  # positives are thinned at random, by ``seed``, until n-/n+ is this
+    seed: int = 0
+    drop: tuple[str, ...] = ()  # columns that are no features, such as a number of the row
 
 
 @dataclass(frozen=True)
@@ -46,6 +81,8 @@ class Provenance:
     label_counts: dict[str, int]  # original label -> rows
     positive_label: str
     negative_label: str  # the other label, or "rest"
+    label_sides: dict[str, int] = field(default_factory=dict)  # original label -> +1, -1, or 0 where it was left out
+    rows_left_out: int = 0  # by class_groups or to_ratio
 
 
 @dataclass(frozen=True)
@@ -120,9 +157,9 @@ class FittedModel:
     """A fitted pipeline with what chose it and what certifies it."""
 
     fold: int
-    pipeline: Any  # scikit-learn Pipeline(preprocessing, solver), without the sampler
-    chosen: dict[str, float]  # {"lam": 1e-3} or {"C": 1.0}
-    search: dict[str, list[float]]  # "value" (the grid), "mean" and "sd" of the inner validation scores
+    pipeline: Any  # scikit-learn Pipeline(preprocessing, kernel if any, solver), without the sampler
+    chosen: dict[str, float]  # {"lam": 1e-3} or {"C": 1.0}, and "gamma_factor" with a kernel
+    search: dict[str, list[float]]  # "value" (the grid; "gamma_factor" beside it), "mean", "sd" of the inner scores
     threshold: float
     objective: float
     dual_gap: float
@@ -189,6 +226,7 @@ class MethodResult:
     repeats: int = 1
     seconds: float = 0.0
     error: str | None = None
+    kernel: str = "none"  # "gaussian": the solver ran on that kernel's features
 
     def fold_values(self, metric: str, part: str = "test") -> np.ndarray:
         """Return one metric over the folds, for example ``fold_values("auc")``."""

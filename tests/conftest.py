@@ -1,6 +1,8 @@
 """What all tests share: a quiet Prefect with a home of its own, and where the real data are."""
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,13 @@ def pytest_configure():
     os.environ["PYTHONWARNINGS"] = os.environ.get("PYTHONWARNINGS", "")
     os.environ.pop("MLFLOW_TRACKING_URI", None)
     os.environ.pop("PREFECT_API_URL", None)
+    os.environ["AUCFLOW_HOME"] = tempfile.mkdtemp(prefix="aucflow-tests-")  # nobody's own cache
     quieten(verbose=True)  # telemetry off; warnings stay visible to the tests
+
+
+def pytest_unconfigure():
+    """Leave no cache behind."""
+    shutil.rmtree(os.environ["AUCFLOW_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ def blocks(language):
 def test_the_config_is_valid():
     (text,) = blocks("yaml")
     config = parse_config(YAML(typ="safe", pure=True).load(text), "README.md")
-    assert [m.label for m in config.methods] == ["sdcd_perm", "u2+linear_svm"]
+    assert [m.label for m in config.methods] == ["sdcd_perm", "u2+linear_svm", "gaussian+svm_or"]
     assert config.datasets[0].positive == "yes"
 
 
@@ -41,8 +41,15 @@ def test_the_options_exist(option):
 
 
 def test_every_solver_and_sampler_is_told_of():
-    for name in (*catalogue.SOLVERS, *catalogue.SAMPLERS):
+    for name in (*catalogue.SOLVERS, *catalogue.SAMPLERS, *catalogue.KERNELS):
         assert f"`{name}`" in README or name == "none"
+
+
+def test_links_to_files_lead_somewhere():
+    targets = re.findall(r"\]\((docs/[^)#]+)\)", README)
+    assert "docs/solvers.md" in targets
+    for target in targets:
+        assert (Path(__file__).parent.parent / target).is_file(), target
 
 
 def test_every_command_is_told_of():

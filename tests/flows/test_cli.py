@@ -65,11 +65,11 @@ def test_help_version_and_lists_need_neither_prefect_nor_mlflow():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("what", ["datasets", "solvers", "samplers"])
+@pytest.mark.parametrize("what", ["datasets", "solvers", "samplers", "kernels"])
 def test_lists_name_what_a_config_may_name(aucflow, what):
-    from tasks import catalogue, configuration
+    from tasks import catalogue, datasets
 
-    known = {"datasets": configuration.datasets(), "solvers": catalogue.SOLVERS, "samplers": catalogue.SAMPLERS}[what]
+    known = datasets.entries() if what == "datasets" else getattr(catalogue, what.upper())
     code, out, _ = aucflow("list", what)
     assert code == 0
     for name in known:
@@ -98,6 +98,13 @@ def test_methods_are_spelt_as_the_table_shows_them():
     method = parse_method("u1+linear_svm")
     assert (method.sampler, method.solver) == ("u1", "linear_svm")
     assert (parse_method("msgd").sampler, parse_method("msgd").solver) == ("none", "msgd")
+    for text, parts in (
+        ("gaussian+svm_or", ("none", "gaussian", "svm_or")),
+        ("auto+polynomial+ls_svm", ("auto", "polynomial", "ls_svm")),
+    ):
+        method = parse_method(text)
+        assert (method.sampler, method.kernel, method.solver) == parts
+        assert method.label == text
 
 
 def test_options_override_the_config():
@@ -125,6 +132,9 @@ BAD_FILES = [
     ("data.csv", "csv", ["--target", "fraud", "--folds", "20"], ["12", "20", "--folds"]),
     ("data.csv", "csv", ["--target", "fraud", "--method", "sdcd_prem"], ["'sdcd_prem'", "Did you mean 'sdcd_perm'?"]),
     ("data.csv", "csv", ["--target", "fraud", "--method", "u9+msgd"], ["'u9'"]),
+    ("data.csv", "csv", ["--target", "fraud", "--method", "+msgd"], ["a sampler out of", "got ''"]),
+    ("data.csv", "csv", ["--target", "fraud", "--method", "u1+gauss+msgd"], ["'gauss'", "Did you mean 'gaussian'?"]),
+    ("data.csv", "csv", ["--target", "fraud", "--method", "gaussian+kernel_svm"], ["a kernel of its own"]),
     ("data.csv", "csv", ["--target", "fraud", "--folds", "1"], ["folds", "got 1"]),
     (
         "one.csv",

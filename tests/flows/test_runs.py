@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from installed import AUCFLOW, claims, environment, run
 from mlflow import MlflowClient
+from sklearn.datasets import make_circles
 from sklearn.metrics import roc_auc_score
 
 from tasks.configuration import load_config
@@ -62,6 +63,31 @@ def test_sparse_svmlight_from_the_mirror_runs_whole(mirror, tmp_path):
     table = load(convert.fn(raw, ConversionRule()))
     scores = mlflow.pyfunc.load_model(f"runs:/{child.info.run_id}/model").predict(table.X)
     assert roc_auc_score(table.y, scores) > 0.75
+
+
+def test_rings_are_ranked_in_a_gaussian_kernels_space_and_the_model_keeps_it(tmp_path):
+    X, inner = make_circles((150, 50), factor=0.4, noise=0.1, random_state=0)
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": inner}).to_csv(tmp_path / "rings.csv", index=False)
+    arguments = ["run", "--data", "rings.csv", "--target", "y", "--folds", "2"]
+    done = run(tmp_path, *arguments, "--method", "svm_or", "--method", "u1+gaussian+svm_or")
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "gaussian+svm_or" in done.stdout
+    assert "certificate is that of the linear problem" in done.stdout
+    (page,) = (tmp_path / "mlruns" / "reports").glob("*.html")
+    assert "Kernel (gaussian)" in page.read_text(encoding="utf-8")
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
+    runs = mlflow.search_runs(search_all_experiments=True, output_format="list")
+    straight, curved = (
+        next(r for r in runs if r.info.run_name == f"rings {m}") for m in ("svm_or", "u1+gaussian+svm_or")
+    )
+    assert straight.data.metrics["test_auc_mean"] < 0.65
+    assert curved.data.metrics["test_auc_mean"] > 0.99
+    assert curved.data.tags["aucflow.kernel"] == curved.data.params["kernel"] == "gaussian"
+    assert float(curved.data.params["gamma"]) > 0
+    assert "chosen_gamma_factor" in curved.data.metrics
+    model = mlflow.sklearn.load_model(f"runs:/{curved.info.run_id}/model")
+    assert roc_auc_score(inner, model.predict(pd.DataFrame(X, columns=["a", "b"]))) > 0.99
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +161,9 @@ def test_a_dead_store_is_told_of_at_once_and_by_name(tmp_path):
     assert (done.returncode, "Expected mlruns/ to be a folder" in done.stderr) == (1, True)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_the_run_in_seconds_and_marks_it(tmp_path, number, code):
-    """Ctrl-C reaches every process of the terminal, Prefect's server too; SIGTERM usually one."""
+    """Ctrl-C and a closed terminal reach every process of it, Prefect's server too; SIGTERM usually one."""
     env = environment(tmp_path)
     with (tmp_path / "err").open("w") as err:
         process = subprocess.Popen(
@@ -145,7 +171,7 @@ def test_a_signal_ends_the_run_in_seconds_and_marks_it(tmp_path, number, code):
         )
         while "train" not in (tmp_path / "err").read_text() and process.poll() is None:
             time.sleep(0.05)
-        os.killpg(process.pid, number) if number == signal.SIGINT else os.kill(process.pid, number)
+        os.kill(process.pid, number) if number == signal.SIGTERM else os.killpg(process.pid, number)
         assert process.wait(60) == code
     text = (tmp_path / "err").read_text()
     assert text.splitlines()[-1].endswith("the run is marked KILLED in MLflow")

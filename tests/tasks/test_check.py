@@ -9,11 +9,11 @@ from scipy.sparse import csr_matrix
 from sklearn.metrics import roc_auc_score
 
 from tasks import check as module
-from tasks.check import check, row_keys, separating_columns
+from tasks.check import check, separating_columns
 from tasks.convert import convert
 from tasks.download import download
 from tasks.errors import BadInput
-from tasks.split import make_splits
+from tasks.split import make_splits, row_keys
 from tasks.values import ConversionRule, Table
 
 
@@ -178,3 +178,76 @@ def test_a_wide_sparse_set_is_never_densified(mirror):
     """55,197 columns of 6,412 rows would take 2.8 GB."""
     findings = findings_on(mirror / "libsvm/sector.scale", positive="1")
     assert set(findings) == {"duplicates_across_split", "constant_column"}
+
+
+class TestClocks:
+    """Columns that grow along the file, or are called a time, and order the classes."""
+
+    def drifting(self, **columns):
+        frame = noise(200)
+        frame["y"] = np.r_[np.arange(150) % 30 == 0, np.arange(50) % 4 != 0]  # most positives come late
+        return frame.assign(**columns)
+
+    def test_a_counter_is_found_in_the_files_order(self, checked):
+        finding = checked(self.drifting(row=np.arange(200) // 2))["clock_column"]
+        assert (finding.columns, finding.severity) == (("row",), "warning")
+
+    @pytest.mark.parametrize("name", ["Time", "event_date", "Year", "timestamp"])
+    def test_a_time_is_found_by_its_name_in_a_shuffled_file(self, checked, name):
+        frame = self.drifting(**{name: np.arange(200.0)}).sample(frac=1.0, random_state=0)
+        assert checked(frame)["clock_column"].columns == (name,)
+
+    @pytest.mark.parametrize("name", ["sometimes", "overtime_hours_no", "daylight", "x"])
+    def test_other_columns_of_a_shuffled_file_are_left_alone(self, checked, name):
+        frame = self.drifting(**{name: np.arange(200.0)}).sample(frac=1.0, random_state=0)
+        assert "clock_column" not in checked(frame)
+
+    def test_a_clock_that_tells_nothing_is_no_finding(self, checked):
+        assert "clock_column" not in checked(noise(200).assign(time=np.arange(200)))
+
+    def test_a_column_that_separates_has_one_finding(self, checked):
+        frame = noise(200).sort_values("y").assign(row=np.arange(200))
+        assert {"separating_column"} == set(checked(frame))
+
+    def test_the_real_one_is_found(self, mirror):
+        fraud = findings_on(mirror / "uci/creditcard_subsample.csv", target="Class")
+        assert fraud["clock_column"].columns == ("Time",)
+
+
+def test_nearly_constant_columns_are_named(checked):
+    frame = noise(2000).assign(flag=(np.arange(2000) == 7) * 1, word=np.where(np.arange(2000) < 2, "rare", "usual"))
+    finding = checked(frame)["near_constant_column"]
+    assert (finding.columns, finding.severity) == (("flag", "word"), "info")
+    assert checked(frame.assign(flag=(np.arange(2000) < 20) * 1))["near_constant_column"].columns == ("word",)
+
+
+class TestGroupedByDuplicates:
+    def test_copies_stay_on_one_side_and_the_classes_in_proportion(self, mirror):
+        dataset = convert.fn(
+            download.fn("led", str(mirror / "keel/led7digit-0-2-4-5-6-7-8-9_vs_1.dat")), ConversionRule()
+        )
+        from tasks.convert import load
+
+        table = load(dataset)
+        keys = row_keys(table.X)
+        splits = make_splits(table.y, 3, 2, 5, keys)
+        assert len(splits) == 6
+        for split in splits:
+            assert not set(keys[split.train]) & set(keys[split.test])
+            assert (table.y[split.test] > 0).any() and (table.y[split.test] < 0).any()
+        for repeat in (splits[:3], splits[3:]):
+            assert sorted(np.concatenate([s.test for s in repeat])) == list(range(len(table.y)))
+        assert any(not np.array_equal(a.test, b.test) for a, b in zip(splits[:3], splits[3:], strict=True))
+
+    def test_the_warning_becomes_information(self, mirror):
+        dataset = convert.fn(download.fn("w", str(mirror / "keel/wisconsin.dat")), ConversionRule())
+        apart = {f.kind for f in check.fn(dataset, 5, 1, 0)}
+        together = {f.kind: f for f in check.fn(dataset, 5, 1, 0, grouped=True)}
+        assert "duplicates_across_split" in apart and "duplicates" not in apart
+        assert "duplicates_across_split" not in together
+        assert together["duplicates"].severity == "info"
+
+    def test_copies_that_leave_a_fold_without_a_class_are_refused(self):
+        y = np.where(np.arange(40) < 10, 1, -1)
+        with pytest.raises(BadInput, match="copies of each other"):
+            make_splits(y, 5, 1, 0, np.where(y > 0, 0, np.arange(40) + 1))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks import catalogue
-from tasks.configuration import ExperimentConfig, datasets, find_config, load_config, parse_config
+from tasks import catalogue, datasets
+from tasks.configuration import ExperimentConfig, find_config, load_config, parse_config
 from tasks.errors import BadInput
 
 MINIMAL = {"datasets": ["wine"], "methods": ["ls_svm"]}
@@ -26,7 +26,7 @@ def test_the_shipped_quickstart_is_valid_and_found_by_name_and_by_path():
 def test_every_shipped_config_and_data_set_is_valid():
     for path in (catalogue.CONFIGS / "experiments").glob("*.yaml"):
         load_config(str(path))
-    for name in datasets():
+    for name in datasets.entries():
         parse_config(MINIMAL | {"datasets": [name]}, "catalogue")
 
 
@@ -39,7 +39,7 @@ def test_a_path_wins_over_a_shipped_name(tmp_path, monkeypatch):
 def test_words_stand_for_sections():
     config = parse_config(MINIMAL | {"methods": ["sdcd", {"solver": "linear_svm", "sampler": "u1"}]}, "here")
     assert [m.label for m in config.methods] == ["sdcd", "u1+linear_svm"]
-    assert config.datasets[0].source == "sklearn:wine"
+    assert config.datasets[0].source == "catalogue:wine"
 
 
 def test_one_solver_can_stand_twice_under_two_names():
@@ -48,6 +48,24 @@ def test_one_solver_can_stand_twice_under_two_names():
         {"solver": "sdcd", "name": "sdcd tight", "params": {"tol": 1e-5}},
     ]
     assert [m.label for m in parse_config(MINIMAL | {"methods": twice}, "here").methods] == ["sdcd", "sdcd tight"]
+
+
+def test_a_kernel_stands_between_sampler_and_solver_and_gamma_is_searched_unless_given():
+    def searched(**more):
+        (method,) = parse_config(MINIMAL | {"methods": [{"solver": "svm_or", **more}]}, "here").methods
+        return method.label, method.gamma_search
+
+    assert searched() == ("svm_or", ())
+    assert searched(kernel="gaussian") == ("gaussian+svm_or", catalogue.GAMMA_GRID)
+    assert searched(kernel="polynomial", sampler="auto") == ("auto+polynomial+svm_or", catalogue.GAMMA_GRID)
+    assert searched(kernel="gaussian", gamma_grid=[3, 0.5, 3])[1] == (0.5, 3.0)
+    assert searched(kernel="gaussian", kernel_params={"gamma": 0.2})[1] == (1.0,)
+    assert searched(kernel="gaussian", kernel_params={"gamma": 0.2}, gamma_grid=[1, 2])[1] == (1.0, 2.0)
+    assert searched(kernel="gaussian", kernel_params={"gamma_factor": 5})[1] == (5.0,)
+
+
+def test_no_kernel_is_called_as_a_sampler_is():
+    assert set(catalogue.KERNELS) & set(catalogue.SAMPLERS) == {"none"}
 
 
 def test_the_resolved_config_reads_back_as_itself():
@@ -70,6 +88,32 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"methods": [{"solver": "sdcd", "grid": [0.1, -0.5]}]}, ["grid.1", "greater than 0", "-0.5"]),
         ({"methods": [{"solver": "sdcd", "grid": [float("nan")]}]}, ["grid.0", "nan"]),
         ({"methods": [{"solver": "sdcd", "sampler_params": {"n_bins": 3}}]}, ["no sampler_params", "'none'"]),
+        ({"methods": [{"solver": "sdcd", "kernel": "gausian"}]}, ["got 'gausian'", "Did you mean 'gaussian'?"]),
+        ({"methods": [{"solver": "sdcd", "kernel_params": {"gamma": 3}}]}, ["no kernel_params", "'none'"]),
+        ({"methods": [{"solver": "sdcd", "gamma_grid": [1]}]}, ["no gamma_grid", "'none'"]),
+        (
+            {"methods": [{"solver": "sdcd", "kernel": "gaussian", "kernel_params": {"n_component": 3}}]},
+            ["got 'n_component'", "Did you mean 'n_components'?"],
+        ),
+        ({"methods": [{"solver": "sdcd", "kernel": "gaussian", "kernel_params": {"degree": 2}}]}, ["got 'degree'"]),
+        (
+            {"methods": [{"solver": "sdcd", "kernel": "polynomial", "kernel_params": {"n_components": 0}}]},
+            ["n_components", "integer >= 1", "got 0"],
+        ),
+        (
+            {
+                "methods": [
+                    {
+                        "solver": "sdcd",
+                        "kernel": "gaussian",
+                        "kernel_params": {"gamma_factor": 2},
+                        "gamma_grid": [1],
+                    }
+                ]
+            },
+            ["either gamma_grid or kernel_params.gamma_factor"],
+        ),
+        ({"methods": [{"solver": "kernel_svm", "kernel": "gaussian"}]}, ["a kernel of its own", "Leave out kernel"]),
         ({"methods": []}, ["methods: expected at least one entry", "got an empty one"]),
         ({"methods": ["sdcd", "sdcd"]}, ["'sdcd' twice"]),
         ({"datasets": ["digit"]}, ["got 'digit'", "Did you mean 'digits'?", "--data"]),
@@ -81,7 +125,7 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"methods": [{"solver": "sdcd", "grid": [True]}]}, ["grid.0", "number"]),
         ({"methods": [{"solver": "sdcd", "grid": [0.1], "params": {"lam": 1.0}}]}, ["either grid or params.lam"]),
         ({"preprocessing": ["standard"]}, ["preprocessing: expected a mapping of keys to values"]),
-        ({"preprocessing": {"scale": "robust"}}, ["preprocessing.scale", "'standard', 'minmax' or 'none'", "'robust'"]),
+        ({"preprocessing": {"scale": "robust"}}, ["preprocessing.scale", "'quantile', 'unit_rows'", "'robust'"]),
         ({"name": "../up"}, ["name", "'../up'"]),
     ],
 )

@@ -101,6 +101,16 @@ def test_search_is_averaged_over_the_outer_folds(sdcd):
     assert data["sd"] == pytest.approx([np.sqrt((0.03**2 + 0.04**2) / 2), 0.03])
 
 
+def test_with_a_kernel_the_search_is_shown_at_the_gamma_that_each_fold_chose(sdcd):
+    search = {"value": [0.1, 1.0] * 2, "gamma_factor": [1.0, 1.0, 10.0, 10.0], "sd": [0.0] * 4}
+    searched = with_search(sdcd, search | {"mean": [0.7, 0.8, 0.9, 0.6]}, search | {"mean": [0.5, 0.6, 0.4, 0.4]})
+    chosen = [{"lam": 0.1, "gamma_factor": 10.0}, {"lam": 1.0, "gamma_factor": 1.0}]
+    models = [replace(model, chosen=c) for model, c in zip(searched.models, chosen, strict=True)]
+    data = plots.search_data(replace(searched, models=tuple(models)))
+    assert (data["parameter"], data["values"]) == ("lam", [0.1, 1.0])
+    assert data["mean"] == pytest.approx([(0.9 + 0.5) / 2, (0.6 + 0.6) / 2])
+
+
 @pytest.mark.parametrize(
     "search",
     [

@@ -133,6 +133,18 @@ def test_csv_errors_name_file_line_and_cause(tmp_path, data, words):
     assert words in refusal(readers.read_csv, write(tmp_path, data))
 
 
+@pytest.mark.parametrize("text", ["1 1:0.5 3:2\n-1 2:1\n", "# made by hand\n+1 qid:3 1:-5e-1 # first\n\n-1\n"])
+def test_svmlight_named_csv_is_refused_and_not_read_as_columns_of_texts(tmp_path, text):
+    assert "which is the svmlight format" in refusal(readers.read_csv, write(tmp_path, text))
+
+
+def test_times_are_no_svmlight(tmp_path):
+    """One 'number:number' a line is a time of day; so is one beside other texts."""
+    assert readers.read_csv(write(tmp_path, "day at\n1 12:30\n2 9:05\n")).X["at"].tolist() == ["12:30", "9:05"]
+    frame = readers.read_csv(write(tmp_path, "1 12:30 x\n2 9:05 y\n")).X
+    assert frame.iloc[:, 1].tolist() == ["12:30", "9:05"]
+
+
 def test_a_value_may_be_very_long(tmp_path):
     table = readers.read_csv(write(tmp_path, 'a,b\n1,"' + "x" * 10_000_000 + '"\n'))
     assert table.X["b"].str.len().tolist() == [10_000_000]

@@ -78,7 +78,7 @@ class Reader(HTMLParser):
 
 def console_text(result: ExperimentResult, width: int = 80) -> str:
     console = Console(width=width, file=StringIO(), color_system=None)
-    console.print(summary_table(result))
+    console.print(summary_table(result, width))
     return console.file.getvalue()
 
 
@@ -190,6 +190,10 @@ def test_sampled_rows_and_chosen_parameter():
     assert rows["u1+linear_svm"].chosen == ("C 0.01", "0.001 to 0.01")
     assert rows["sdcd"].kept == ("1\u202f438", "of 1\u202f438 (100 %)")
     assert rows["oam_seq"].chosen == ("–", "")
+    cell = experiment().results[0]
+    both = replace(cell, models=[replace(m, chosen=m.chosen | {"gamma_factor": 10.0}) for m in cell.models])
+    (row,) = summary_rows(replace(experiment(), results=(both,)))
+    assert row.chosen[0].endswith(", γ × 10") and row.chosen[1].endswith(", in every fold")
 
 
 # --- what may be said ------------------------------------------------------------------------------------------
@@ -230,6 +234,19 @@ def test_console_table_of_long_names_folds_names_but_not_numbers():
     text = console_text(renamed(experiment(), "a_very_long_name_of_a_data_set_" * 3))
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text and "0.968 ± 0.017" in text
+
+
+@pytest.mark.parametrize("width", [40, 53, 54, 60, 79])
+def test_a_narrow_console_gets_fewer_columns_and_no_name_in_pieces(width):
+    text = console_text(experiment(), width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in text
+    for cell in experiment().results:
+        assert any(line.startswith(cell.method) and ("±" in line or "failed" in line) for line in lines)
+    headers = [line for line in lines if "AUC ± sd" in line]
+    assert len(headers) == 2
+    assert all(("G-mean ± sd" in line) == (width >= 54) and "certificate" in line for line in headers)
 
 
 def test_console_prints_markup_instead_of_obeying_it():
@@ -295,6 +312,18 @@ def test_page_tells_the_facts(page):
     assert text.index("3 columns hold one value") < text.index("2 cells are empty")  # the warning before the note
 
 
+def test_a_kernel_is_named_and_its_certificate_explained(page):
+    assert "Kernel (" not in page
+    cells = experiment().results
+    curved = replace(cells[1], kernel="gaussian", sampler="u1", method="u1+gaussian+sdcd_perm")
+    result = replace(experiment(), results=(cells[0], curved))
+    text = " ".join(Reader(render_html(result)).text.split())
+    assert "gaussian+sdcd_perm on u1 sample" in text
+    assert "Kernel (gaussian)" in text and "The certificate is that of this linear problem" in text
+    assert "certificate is that of the linear problem" in " ".join(console_text(result).split())
+    assert "linear problem" not in console_text(experiment())
+
+
 def test_selection_by_gmean_is_said(page):
     assert "Inner validation AUC" in page
     result = replace(experiment(), config={"validation": {"select_by": "gmean"}})
@@ -309,6 +338,22 @@ def test_page_of_an_experiment_without_results(keep):
     assert reader.all("img") == []
     assert "every method failed." in reader.text
     assert console_text(result)
+
+
+def test_classes_lead_back_to_the_original_labels():
+    result = experiment()
+    first = result.datasets[0]
+    sides, counts = {"7": 1, "<8>": -1, "9": 0}, {"7": 12, "<8>": 3456, "9": 5}
+    provenance = replace(first.provenance, label_sides=sides, label_counts=counts, rows_left_out=5)
+    text = render_html(replace(result, datasets=(replace(first, provenance=provenance), *result.datasets[1:])))
+    assert "Original labels (3), 5 rows left out" in text
+    for cells in (
+        "<td>7</td><td>+1</td><td>12</td>",
+        "<td>&lt;8&gt;</td><td>−1</td><td>3\u202f456</td>",
+        "<td>9</td><td>left out</td>",
+    ):
+        assert cells in text
+    assert text.count("Original labels") == 1, "two labels without leftovers are told in a line"
 
 
 def test_facts_of_a_data_set_without_methods_are_still_told():

@@ -1,0 +1,228 @@
+"""Classes: from the labels in a file to +1 and -1, by a rule that the provenance records.
+
+Labels are texts as a person would recognise them: 1, 1.0, "1" and True are the same one. What is random here depends on
+the rule's seed and on the labels alone, in their order of sorting: the same data give the same classes anywhere.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tasks.errors import BadInput, nearest
+from tasks.values import ConversionRule
+
+CONTINUOUS = 50  # a target of more different numbers than this is taken for a measurement
+_SHOWN = 8  # labels and columns that a message lists
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The labels of a data set as two classes."""
+
+    y: np.ndarray  # int8: +1, -1, and 0 in rows that the rule leaves out
+    positive: str  # the label, or the labels in a row: "0, 3, 5"
+    negative: str  # the same, or "rest"
+    counts: dict[str, int]  # original label -> rows
+    sides: dict[str, int]  # original label -> +1, -1 or 0
+    rule: str  # in words
+
+
+def two_classes(labels: pd.Series, column: str, rule: ConversionRule, place: Callable[[int], str]) -> Classes:
+    """Return the labels of a column as two classes.
+
+    By default the rarer of two labels is positive, and of two that are equally frequent the one that sorts last; of
+    more labels the rule has to say which. See ``ConversionRule`` for what else there is.
+    """
+    codes, values = pd.factorize(_as_text_labels(labels), sort=False)
+    if (codes < 0).any():
+        raise BadInput(
+            f"Expected a label in every row of column '{column}', got {int((codes < 0).sum())} without, the first in "
+            f"{place(int(np.argmax(codes < 0)))}. Fill them in or remove the rows."
+        )
+    counts = dict(zip(values, np.bincount(codes).tolist(), strict=True))
+    counts = {label: counts[label] for label in sorted(counts, key=_order)}
+    if len(counts) < 2:
+        got = shortened(values[0])
+        raise BadInput(f"Expected two classes in column '{column}', got one ({got}). Choose the target with --target.")
+    sides, words = _SIDES[rule.conversion](counts, column, rule)
+    y = np.array([sides[label] for label in values], dtype=np.int8)[codes]
+    positive, negative = ([label for label in counts if sides[label] == side] for side in (1, -1))
+    rest = len(counts) > 2 and len(positive) == 1 and len(negative) == len(counts) - 1
+    if rule.to_ratio is not None:
+        words += f"; thinned from {(y > 0).sum():,} to ratio {rule.to_ratio:g} (seed {rule.seed})"
+        y = _thinned(y, rule.to_ratio, rule.seed)
+    return Classes(y, _joined(positive), "rest" if rest else _joined(negative), counts, sides, words)
+
+
+def _joined(labels: list[str]) -> str:
+    return labels[0] if len(labels) == 1 else name_list(labels, quote=False)
+
+
+# Rules: (label -> side, words) -----------------------------------------------------------------------------------
+
+
+def _by_default(counts: dict[str, int], column: str, rule: ConversionRule) -> tuple[dict[str, int], str]:
+    if rule.positive is not None:
+        chosen = _matching(rule.positive, counts, column)
+        return _against_rest(chosen, counts), _asked(chosen, counts)
+    if len(counts) > 2:
+        raise _too_many(counts, column)
+    return _minority(counts, column, rule)
+
+
+def _minority(counts: dict[str, int], column: str, rule: ConversionRule) -> tuple[dict[str, int], str]:
+    if len(counts) > 2:
+        raise _too_many(counts, column)
+    chosen = _rarest(counts)
+    tied = len(set(counts.values())) == 1
+    words = f"{chosen} positive, last of two equally frequent" if tied else f"minority class {chosen} positive"
+    return _against_rest(chosen, counts), words
+
+
+def _one_vs_rest(counts: dict[str, int], column: str, rule: ConversionRule) -> tuple[dict[str, int], str]:
+    if rule.positive is not None:
+        return _by_default(counts, column, rule)
+    chosen = _rarest(counts)
+    return _against_rest(chosen, counts), f"{chosen}, the rarest, against the rest"
+
+
+def _class_groups(counts: dict[str, int], column: str, rule: ConversionRule) -> tuple[dict[str, int], str]:
+    groups = [[_matching(label, counts, column) for label in group] for group in rule.groups]
+    both = sorted(set(groups[0]) & set(groups[1]))
+    if both:
+        raise BadInput(f"Expected each label of column '{column}' in one group, got '{both[0]}' in both. Remove one.")
+    if not groups[0] or len(set(groups[0])) == len(counts):
+        raise BadInput(f"Expected some of the labels of column '{column}' as positive, got none or all. Name a few.")
+    rest = -1 if not groups[1] else 0
+    sides = {label: 1 if label in groups[0] else -1 if label in groups[1] else rest for label in counts}
+    return sides, f"{_joined(groups[0])} against {_joined(groups[1]) if groups[1] else 'the rest'}"
+
+
+def _random_halves(counts: dict[str, int], column: str, rule: ConversionRule) -> tuple[dict[str, int], str]:
+    """Split the labels at random into two groups of equal number (Natole et al. 2019); the one of fewer rows is +1."""
+    labels = list(counts)
+    order = np.random.default_rng(rule.seed).permutation(len(labels))
+    half = {labels[i] for i in order[: len(labels) // 2]}
+    in_half = sum(counts[label] for label in half)
+    positive = half if 2 * in_half <= sum(counts.values()) else set(labels) - half
+    sides = {label: 1 if label in positive else -1 for label in labels}
+    return sides, f"{len(positive)} of {len(labels)} classes, drawn at random (seed {rule.seed}), against the others"
+
+
+_SIDES = {
+    "default": _by_default,
+    "minority_positive": _minority,
+    "one_vs_rest": _one_vs_rest,
+    "class_groups": _class_groups,
+    "random_halves": _random_halves,
+}
+
+
+def _against_rest(chosen: str, counts: dict[str, int]) -> dict[str, int]:
+    return {label: 1 if label == chosen else -1 for label in counts}
+
+
+def _rarest(counts: dict[str, int]) -> str:
+    """Return the label of fewest rows; of several the one that sorts last."""
+    return min(reversed(counts), key=counts.__getitem__)
+
+
+def _asked(positive: str, counts: dict[str, int]) -> str:
+    return f"{positive} against the rest" if len(counts) > 2 else f"{positive} positive as asked"
+
+
+def _thinned(y: np.ndarray, ratio: float, seed: int) -> np.ndarray:
+    """Return y with as many positives left, drawn at random, as make n-/n+ the ratio; the others become 0."""
+    rows = np.flatnonzero(y > 0)
+    n_neg = int((y < 0).sum())
+    wanted = round(n_neg / ratio)
+    if not 1 <= wanted <= len(rows):
+        raise BadInput(
+            f"Expected to_ratio between {n_neg / len(rows):.4g}, the data's own, and {n_neg:,} (one positive row), got "
+            f"{ratio:g}. Positives can only be thinned out. Choose a ratio in between."
+        )
+    y = y.copy()
+    y[np.random.default_rng(seed).permutation(rows)[wanted:]] = 0
+    return y
+
+
+# Labels and words ------------------------------------------------------------------------------------------------
+
+
+def _too_many(counts: dict[str, int], column: str) -> BadInput:
+    orders = [_order(label) for label in counts]
+    # fractions, or hardly a number twice: a measurement; whole numbers that repeat may well be classes
+    fractions = any(value != int(value) for _, value, _ in orders if math.isfinite(value))
+    numbers = not any(is_text for is_text, _, _ in orders)
+    if numbers and len(counts) > CONTINUOUS and (fractions or 2 * len(counts) > sum(counts.values())):
+        return BadInput(
+            f"Expected two classes in column '{column}', got {len(counts):,} different numbers from "
+            f"{next(iter(counts))} to {next(reversed(counts))}: it looks like a measurement. "
+            "Choose the target with --target."
+        )
+    listed = name_list([f"{shortened(label)} ({rows})" for label, rows in counts.items()], quote=False)
+    return BadInput(
+        f"Expected two classes in column '{column}', got {len(counts):,}: {listed}. "
+        "Name the one to set against the rest with --positive."
+    )
+
+
+def _as_text_labels(labels: pd.Series) -> np.ndarray:
+    """Return labels as texts that a person would recognise, None where there is none."""
+    codes, values = pd.factorize(labels)
+    texts = np.empty(len(values) + 1, dtype=object)
+    texts[:-1] = [label_text(value) for value in values]
+    return texts[codes]  # code -1, missing, is the last entry: None
+
+
+def label_text(value: Any) -> str | None:
+    """Return 1.0 as '1', 0.5 as '0.5', ' yes ' as 'yes', and an empty text as missing."""
+    if isinstance(value, (float, np.floating)):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    return str(value).strip() or None
+
+
+def _key(label: str) -> str:
+    """Return what all spellings of a label have in common: 1, 1.0, +1 and True are the same one."""
+    text = {"true": "1", "false": "0"}.get(label.strip().lower(), label.strip())
+    try:
+        return label_text(float(text)) or text
+    except (ValueError, OverflowError):
+        return text
+
+
+def _order(label: str) -> tuple[bool, float, str]:
+    """Sort numbers by value, and before texts."""
+    try:
+        value = float(label)
+    except ValueError:
+        value = math.nan
+    return (True, 0.0, label) if math.isnan(value) else (False, value, label)
+
+
+def _matching(positive: str, counts: dict[str, int], column: str) -> str:
+    """Return the label that ``positive`` means: literally, in another spelling, or but for upper and lower case."""
+    for spelling in (str, _key, lambda label: _key(label).casefold()):
+        matches = [label for label in counts if spelling(label) == spelling(positive)]
+        if len(matches) == 1:
+            return matches[0]
+    listed = name_list([shortened(label) for label in counts], quote=False)
+    raise BadInput(
+        f"Expected the positive class to be a label of column '{column}' ({listed}), got '{positive}'."
+        f"{nearest(positive, tuple(counts))} Name it with --positive."
+    )
+
+
+def shortened(label: str) -> str:
+    return label if len(label) <= 40 else label[:39] + "…"
+
+
+def name_list(names: list[str] | tuple[str, ...], quote: bool = True) -> str:
+    """Return the first few of a list of names, and how many there are in all."""
+    shown = [f"'{shortened(n)}'" if quote else n for n in names[:_SHOWN]]
+    more = f", … ({len(names)} in all)" if len(names) > _SHOWN else ""
+    return ", ".join(shown) + more

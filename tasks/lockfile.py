@@ -1,0 +1,97 @@
+"""The lock: what each file and data set was when it was first fetched, to notice when it is something else.
+
+``configs/datasets.lock`` is shipped and only read; what a user fetches beyond it, or accepts in place of it, stands in
+``AUCFLOW_HOME/datasets.lock``, which goes first. Both are YAML with sorted keys.
+"""
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from tasks.catalogue import CONFIGS
+from tasks.errors import RunFailed
+from tasks.fetch import Fetched, home
+from tasks.values import Counts
+
+SHIPPED = CONFIGS / "datasets.lock"
+HEADER = (
+    "# Written by `aucflow data get`: each file and data set as it was first fetched. Changes need --update-lock.\n"
+)
+
+
+class Lock:
+    """The shipped lock with the user's on top; ``record`` writes to the user's, or to ``path``."""
+
+    def __init__(self, path: Path | None = None):
+        self.path = path or home() / "datasets.lock"
+
+    def digest(self, file: str) -> str | None:
+        """Return the SHA-256 that a file's contents had, None if it was never fetched."""
+        entry = self._look_up("files", file)
+        return entry["sha256"] if entry else None
+
+    def url(self, file: str) -> str | None:
+        """Return where a file was first fetched from, None if it never was."""
+        entry = self._look_up("files", file)
+        return entry["url"] if entry else None
+
+    def counts(self, dataset: str) -> Counts | None:
+        """Return what a data set was, None if it was never fetched."""
+        entry = self._look_up("datasets", dataset)
+        return Counts(**entry) if entry else None
+
+    def record_file(self, file: str, fetched: Fetched) -> None:
+        """Write down where a file came from and the digest of its contents."""
+        entry = {"url": fetched.origin, "size_bytes": fetched.size_bytes, "sha256": fetched.sha256}
+        self._record("files", file, entry, same=("size_bytes", "sha256"))
+
+    def record_counts(self, dataset: str, counts: Counts) -> None:
+        """Write down what a data set was converted to."""
+        self._record("datasets", dataset, asdict(counts), same=("rows", "features", "n_pos"))
+
+    def _look_up(self, kind: str, name: str) -> dict[str, Any] | None:
+        for path in (self.path, SHIPPED):
+            entry = _read(path).get(kind, {}).get(name)
+            if entry is not None:
+                return entry
+        return None
+
+    def _record(self, kind: str, name: str, entry: dict[str, Any], same: tuple[str, ...]) -> None:
+        """Write an entry unless one that says the same stands there."""
+        known = self._look_up(kind, name)
+        if known is not None and all(known[key] == entry[key] for key in same):
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{self.path}.lock"):
+            tree = _read(self.path)
+            tree.setdefault(kind, {})[name] = entry
+            _write(self.path, tree)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        tree = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
+    except (YAMLError, UnicodeDecodeError, OSError) as error:
+        raise RunFailed(f"{path}: expected a lock written by aucflow, got: {error}. Restore or remove it.") from None
+    if not isinstance(tree, dict) or not all(isinstance(tree.get(kind, {}), dict) for kind in ("files", "datasets")):
+        raise RunFailed(f"{path}: expected the keys files and datasets. Restore the file or remove it.")
+    return tree
+
+
+def _write(path: Path, tree: dict[str, Any]) -> None:
+    """Replace the lock at once: a reader sees the old one or the new one, whole."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.width = 1000
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    with draft.open("w", encoding="utf-8") as stream:
+        stream.write(HEADER)
+        yaml.dump({kind: dict(sorted(tree.get(kind, {}).items())) for kind in ("datasets", "files")}, stream)
+    os.replace(draft, path)

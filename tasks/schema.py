@@ -1,0 +1,100 @@
+"""What every YAML file of ours has in common: version 1.2, sections that refuse unknown keys, errors in one line."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from tasks.errors import BadInput, nearest
+
+
+class Strict(BaseModel):
+    """A frozen section that refuses unknown keys and names the nearest known one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            known = tuple(cls.model_fields)
+            for key in data:
+                if key not in known:
+                    raise ValueError(f"Expected keys out of {', '.join(known)}; got '{key}'.{nearest(key, known)}")
+        return data
+
+
+Section = TypeVar("Section", bound=Strict)
+
+
+def parse(section: type[Section], data: Any, origin: str) -> Section:
+    """Return data validated as one section of a config."""
+    try:
+        return section.model_validate(data)
+    except ValidationError as error:
+        raise BadInput(f"{origin}: {_first_error(error)}") from None
+
+
+def read_yaml(path: Path) -> Any:
+    """Return what a YAML file holds, or raise BadInput with the line that is wrong."""
+    try:
+        return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise BadInput(
+            f"{path}{line}: expected valid YAML, got: {error.problem or error.context}. Mend that line."
+        ) from None
+    except (YAMLError, UnicodeDecodeError, ValueError) as error:
+        raise BadInput(f"{path}: expected valid YAML in UTF-8, got: {error}. Mend the file.") from None
+    except RecursionError:
+        raise BadInput(f"{path}: expected a config of a few levels, got one nested too deeply. Flatten it.") from None
+    except OSError as error:
+        raise BadInput(f"{path}: expected a readable file, got: {error.strerror}. Check its permissions.") from None
+
+
+def _first_error(error: ValidationError) -> str:
+    problems = error.errors(include_url=False)
+    places = [p["loc"] for p in problems]
+    # an item that was refused also leaves its list too short: only the cause is told
+    problems = [p for p in problems if not any(q != p["loc"] and q[: len(p["loc"])] == p["loc"] for q in places)]
+    first = problems[0]
+    place = ".".join(str(part) for part in first["loc"]) or "config"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    message = _in_words(first)
+    return f"{place}: {message if message.endswith('?') else message.rstrip('.') + '.'}{more}"
+
+
+EXPECTED = {
+    "tuple_type": "expected a list",
+    "dict_type": "expected a mapping of names to values",
+    "model_type": "expected a mapping of keys to values",
+    "too_short": "expected at least one entry",
+    "string_type": "expected a text",
+    "string_too_short": "expected a text",
+    "int_type": "expected a whole number",
+    "float_type": "expected a number",
+}
+
+
+def _in_words(problem: Any) -> str:
+    """Return pydantic's finding as expected, got and what to do."""
+    if problem["type"] == "missing":
+        return "expected this key, got none. Add it"
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"])
+    wanted = EXPECTED.get(problem["type"])
+    if wanted is None:
+        bound = "a number " if problem["type"].startswith(("greater", "less")) else ""
+        wanted = problem["msg"].replace("Input should be ", f"expected {bound}")
+    return f"{wanted}, got {_shown(problem['input'])}. Change it"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, str):
+        return repr(value[:60])
+    return "an empty one" if value in ([], {}, ()) else str(value)[:60]
