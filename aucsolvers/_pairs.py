@@ -22,8 +22,8 @@ def squared_distance(rows, i, others, j):
     raise NotImplementedError("compiled code only")
 
 
-def measure_difference(rows, i, others, j, sign, w):
-    """Return the margin sign w'(x_i - x_j) and ||x_i - x_j||^2, 0 for the latter where the margin is 1 or more."""
+def measure_difference(rows, i, others, j, scale, w):
+    """Return the margin scale w'(x_i - x_j) and ||x_i - x_j||^2, 0 for the latter where the margin is 1 or more."""
     raise NotImplementedError("compiled code only")
 
 
@@ -82,19 +82,19 @@ def _compile_squared_distance(rows, i, others, j):
 
 
 @overload(measure_difference, jit_options={"nogil": True, "fastmath": REDUCE})
-def _compile_measure_difference(rows, i, others, j, sign, w):
-    def dense(rows, i, others, j, sign, w):
+def _compile_measure_difference(rows, i, others, j, scale, w):
+    def dense(rows, i, others, j, scale, w):
         # both in one loop: the rows are loaded once
         product = square = 0.0
         for k in range(rows.shape[1]):
             z = np.float64(rows[i, k]) - others[j, k]
             product += w[k] * z
             square += z * z
-        return sign * product, square if sign * product < 1.0 else 0.0
+        return scale * product, square if scale * product < 1.0 else 0.0
 
-    def csr(rows, i, others, j, sign, w):
+    def csr(rows, i, others, j, scale, w):
         # the merge is what costs: not where nobody asks for it
-        margin = sign * dot_difference(rows, i, others, j, w)
+        margin = scale * dot_difference(rows, i, others, j, w)
         return margin, squared_distance(rows, i, others, j) if margin < 1.0 else 0.0
 
     return dense if isinstance(rows, types.Array) else csr

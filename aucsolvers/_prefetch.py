@@ -38,14 +38,14 @@ def _prefetch_bytes(address, length):
 def _compile_prefetch_bytes(address, length):
     def prefetch_bytes(address, length):
         for offset in range(0, min(length, LONGEST), LINE):
-            _prefetch(address + offset)
+            prefetch_line(address + offset)
 
     return prefetch_bytes
 
 
 @intrinsic
-def _prefetch(typing_context, address):
-    """Ask for the cache line at an address, to be read soon (LLVM's prefetch; never faults)."""
+def prefetch_line(typing_context, address):
+    """Ask for the cache line at an address (LLVM's prefetch; never faults, changes nothing)."""
 
     def codegen(context, builder, signature, arguments):
         pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())

@@ -140,6 +140,15 @@ def _measure_rows(rows, norms):
         norms[i] = squared_norm(rows, i)
 
 
+@kernel(fastmath=REDUCE)
+def inner(a, b):
+    """Return a'b of two vectors."""
+    total = 0.0
+    for f in range(a.shape[0]):
+        total += a[f] * b[f]
+    return total
+
+
 # Row operations --------------------------------------------------------------------------------------------------
 #
 # Only compiled code calls them, with the implementation for the type of ``rows``. Sums and stores never share a loop:

@@ -15,7 +15,7 @@ from aucsolvers._certify import SQUARE
 from aucsolvers._jit import kernel
 from aucsolvers._params import check_count
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import REDUCE, add, as_rows
+from aucsolvers._rows import REDUCE, add, as_rows, inner
 from aucsolvers._stream import OnlineScorer, check_step
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
@@ -187,13 +187,13 @@ def _covariance_sweep(rows, visits, codes, counts, sums, means, scatters, traces
         i, own, other = visits[t], codes[t], 1 - codes[t]
         # 1. n S of the own class takes in the row
         weight = _count_and_move_mean(rows, i, own, counts, sums, means, u)
-        traces[own] += weight * _inner(u, u)
+        traces[own] += weight * inner(u, u)
         _add_outer(scatters[own], weight, u, u)
         if counts[other] == 0:
             continue
         # 2. n S w of the other class
         for f in range(w.shape[0]):
-            product[f] = _inner(scatters[other, f], w)
+            product[f] = inner(scatters[other, f], w)
         # 3. w moves down the gradient of the row's mean loss
         _leave_mean(rows, i, means[other], 2.0 * own - 1.0, u)
         _descend(u, traces[other], product, counts[other], counts[0] + counts[1], peak, w, lam, eta)
@@ -209,7 +209,7 @@ def _sketch_sweep(rows, visits, codes, draws, counts, sums, means, sketches, tra
         # 1. Z takes in the row; the trace of Z Z' is Z's squared Frobenius norm
         root, flat = np.sqrt(_count_and_move_mean(rows, i, own, counts, sums, means, u)), sketches[own].ravel()
         _add_outer(sketches[own], root, u, draws[t])
-        traces[own] = _inner(flat, flat)
+        traces[own] = inner(flat, flat)
         if counts[other] == 0:
             continue
         # 2. Z (Z'w) of the other class
@@ -217,7 +217,7 @@ def _sketch_sweep(rows, visits, codes, draws, counts, sums, means, sketches, tra
         for f in range(w.shape[0]):
             _add_scaled(shadow, w[f], sketches[other, f])
         for f in range(w.shape[0]):
-            product[f] = _inner(sketches[other, f], shadow)
+            product[f] = inner(sketches[other, f], shadow)
         # 3. as there
         _leave_mean(rows, i, means[other], 2.0 * own - 1.0, u)
         _descend(u, traces[other], product, counts[other], counts[0] + counts[1], peak, w, lam, eta)
@@ -249,19 +249,11 @@ def _descend(u, trace, product, n, seen, peak, w, lam, eta):
     The Hessian u u' + S has norm <= ||u||^2 + trace S <= peak. With eta <= 2 and t >= 1, eta_t (peak + lam) <= 2: no
     step lengthens the distance to its own loss's minimum.
     """
-    peak[0] = max(peak[0], _inner(u, u) + trace / n)
+    peak[0] = max(peak[0], inner(u, u) + trace / n)
     step = 1.0 / (peak[0] / eta + lam * seen)
-    pull = step * (1.0 - _inner(w, u))
+    pull = step * (1.0 - inner(w, u))
     for f in range(w.shape[0]):
         w[f] = (1.0 - step * lam) * w[f] + pull * u[f] - step / n * product[f]
-
-
-@kernel(fastmath=REDUCE)
-def _inner(a, b):
-    total = 0.0
-    for f in range(a.shape[0]):
-        total += a[f] * b[f]
-    return total
 
 
 @kernel(fastmath={"contract"})  # one product, one sum: there is one way to fuse them

@@ -14,7 +14,7 @@ import numpy as np
 from aucsolvers._certify import SQUARE
 from aucsolvers._jit import kernel
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import REDUCE, add, as_rows, dot, squared_norm
+from aucsolvers._rows import REDUCE, add, as_rows, dot, inner, squared_norm
 from aucsolvers._stream import OnlineScorer, check_step
 
 LARGEST_ZETA = 1e3
@@ -175,7 +175,7 @@ def _saddle_sweep(rows, visits, codes, counts, sums, saddle, v, lag, lam, zeta):
         add(rows, i, change * saddle[AREA], lag)
         saddle[NORM] = max(0.0, norm)
         if projected:
-            saddle[NORM] = _norm2(v)
+            saddle[NORM] = inner(v, v)
             if saddle[NORM] > radius2:
                 saddle[SCALE] = np.sqrt(radius2 / saddle[NORM])
                 saddle[NORM] = radius2
@@ -206,11 +206,3 @@ def _fold(saddle, v, lag):
         lag[f] -= saddle[AREA] * v[f]
         v[f] *= saddle[SCALE]
     saddle[SCALE], saddle[AREA] = 1.0, 0.0
-
-
-@kernel(fastmath=REDUCE)
-def _norm2(v):
-    total = 0.0
-    for f in range(v.shape[0]):
-        total += v[f] * v[f]
-    return total

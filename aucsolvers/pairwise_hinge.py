@@ -17,9 +17,6 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from scipy import sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
@@ -27,6 +24,7 @@ from aucsolvers._jit import kernel
 from aucsolvers._pairs import add_difference, dot_difference, measure_difference, squared_distance
 from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
+from aucsolvers._prefetch import prefetch_line
 from aucsolvers._rows import FLOATS, REDUCE, as_rows, products, weighted_row_sum
 from aucsolvers.metrics import margin_violations, mean_pair_hinge
 
@@ -438,22 +436,6 @@ def _hinge_slope(s_pos, s_neg, pos, neg):
 # Kernels ---------------------------------------------------------------------------------------------------------
 
 
-@intrinsic
-def _prefetch(typing_context, address):
-    """Ask for the cache line at an address, to be written soon (LLVM's prefetch; never faults, changes nothing)."""
-
-    def codegen(context, builder, signature, arguments):
-        pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-        i32 = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
-        for_writing, keep, data = i32(1), i32(3), i32(1)
-        builder.call(function, [pointer, for_writing, keep, data])
-        return context.get_dummy_value()
-
-    return types.void(types.intp), codegen
-
-
 @kernel()
 def _round_robin(pos_order, neg_order, shifts, band, start, rows, columns):
     """Fill rows and columns with visits start, start + 1, ... of an epoch that visits each pair exactly once.
@@ -502,7 +484,7 @@ def _dual_update(alpha, pair, dot, squared_norm, lam_k):
 @kernel()
 def _prefetch_pair(alpha, n_neg, rows, columns, t):
     """Ask for the dual variable of visit t: pairs that follow each other lie far apart in memory."""
-    _prefetch(alpha.ctypes.data + np.int64(8 * (np.uint64(rows[t]) * n_neg + np.uint64(columns[t]))))
+    prefetch_line(alpha.ctypes.data + np.int64(8 * (np.uint64(rows[t]) * n_neg + np.uint64(columns[t]))))
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")

@@ -23,7 +23,7 @@ from aucsolvers._certify import SQUARE, Objective, checked_rows
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, dot, row_scores, squared_norms, weighted_row_sum
+from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, dot, inner, row_scores, squared_norms, weighted_row_sum
 
 LOOK_SHARE = 8  # a look at all rows costs half an epoch: at most one for that many epochs of the run so far
 
@@ -275,11 +275,11 @@ def _choose(order, draws):
 def _epoch(rows, group, means, weight, b, batches, beta, u, w, ahead, lam, sigma, tau, theta):
     """Make a step for each row of batches; update beta, u, w and ahead in place (table 1 of the source)."""
     n, size, visits = beta.shape[0], batches.shape[1], batches.ravel()
-    delta, pull, square = np.zeros(w.shape[0]), np.empty(w.shape[0]), _inner(b, b)
+    delta, pull, square = np.zeros(w.shape[0]), np.empty(w.shape[0]), inner(b, b)
     for step in range(batches.shape[0]):
         # 1. dual: beta_i = (sigma ahead'x~_i + beta_i)/(1 + sigma); delta collects 1/n (change of beta_i) x~_i, but for
         #    the means' part, whose factors are ``moved``
-        of_negatives, of_positives = _inner(means[0], ahead), _inner(means[1], ahead)
+        of_negatives, of_positives = inner(means[0], ahead), inner(means[1], ahead)
         moved_negatives = moved_positives = 0.0
         for s in range(step * size, (step + 1) * size):
             prefetch_row(rows, visits[min(s + AHEAD, visits.size - 1)])
@@ -297,7 +297,7 @@ def _epoch(rows, group, means, weight, b, batches, beta, u, w, ahead, lam, sigma
         #    c = lam + 1/tau; by Sherman and Morrison w = (pull - b b'pull/(c + b'b))/c
         _gather_pull(delta, moved_negatives, moved_positives, means, b, n / size, tau, u, w, pull)
         c = lam + 1.0 / tau
-        _move(pull, _inner(b, pull) / (c + square), c, b, theta, w, ahead)
+        _move(pull, inner(b, pull) / (c + square), c, b, theta, w, ahead)
 
 
 # Sums and stores never share a loop, as _rows.py explains.
@@ -320,11 +320,3 @@ def _move(pull, along, c, b, theta, w, ahead):
         new = (pull[f] - along * b[f]) / c
         ahead[f] = new + theta * (new - w[f])
         w[f] = new
-
-
-@kernel(fastmath=REDUCE)
-def _inner(a, b):
-    total = 0.0
-    for f in range(a.shape[0]):
-        total += a[f] * b[f]
-    return total
