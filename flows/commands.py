@@ -25,7 +25,7 @@ def run_command(config: str | None, options: dict[str, Any]) -> None:
 
     try:
         with stoppable(), progress(experiment, Console(stderr=True)):
-            outcome = _run(experiment)
+            outcome = run_flow(experiment)
     except RunFailed as failure:
         if failure.outcome:
             _show(*failure.outcome)
@@ -33,7 +33,7 @@ def run_command(config: str | None, options: dict[str, Any]) -> None:
     _show(*outcome)
 
 
-def _run(experiment: ExperimentConfig) -> tuple[Any, Path]:
+def run_flow(experiment: ExperimentConfig) -> tuple[Any, Path]:
     """Check the data, import the rest while Prefect starts, check the store, run the flow."""
     from flows.preflight import PrefectStart, preflight
 

@@ -1,0 +1,53 @@
+"""An experiment from Python: a DataFrame in, the result and a traced run out."""
+
+import subprocess
+import sys
+
+import pytest
+from installed import claims, environment
+
+from flows.api import run
+from tasks.errors import BadInput
+
+SCRIPT = """
+import pandas as pd
+from flows.api import run
+
+frame = pd.read_pickle("claims.pkl")
+result = run(frame, "fraud", positive="yes", methods=("ls_svm",), folds=2, seed=3)
+(cell,) = result.results
+print(result.datasets[0].name, result.datasets[0].n_pos, round(cell.mean_sd("auc")[0], 6), cell.error)
+"""
+
+
+def test_a_data_frame_runs_as_its_file_would(tmp_path):
+    frame = claims()
+    frame.to_pickle(tmp_path / "claims.pkl")
+    env = environment(tmp_path, AUCFLOW_HOME=str(tmp_path / "home"))
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stderr
+    name, n_pos, auc, error = done.stdout.splitlines()[-1].split()
+    (kept,) = (tmp_path / "home" / "frames").iterdir()
+    assert kept.stem == name and name.startswith("frame-")
+    assert int(n_pos) == (frame["fraud"] == "yes").sum()
+    assert 0.6 < float(auc) < 1.0 and error == "None"
+    assert (tmp_path / "mlruns" / "mlflow.db").is_file()
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda frame: frame.rename(columns={"age": "amount"}), "each name once"),
+        (lambda frame: frame.assign(age=[{1: 2}, *range(len(frame) - 1)]), "numbers, texts or dates"),
+        (lambda frame: frame.drop(columns="fraud"), "Expected a target column"),
+        (lambda frame: frame.iloc[:0], "expected rows"),
+    ],
+)
+def test_a_frame_that_cannot_be_used_is_refused(tmp_path, monkeypatch, change, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    with pytest.raises(BadInput, match=message):
+        run(change(claims()), "fraud", methods=("ls_svm",))
+    assert not (tmp_path / "mlruns").exists()
