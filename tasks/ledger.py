@@ -1,0 +1,276 @@
+"""The ledger: an append-only chain of what happened to runs and models, in which every later change shows.
+
+One line of canonical JSON an entry, each with the SHA-256 of the line before it. Beside the chain, ``head.json`` holds
+how many entries there are and the digest of the last, so that a cut-off end shows too. An append is first announced in
+the head, then written and flushed to the disk, then confirmed: an append that a crash interrupts is told from a line
+that somebody added. Reading needs no lock and trusts nothing.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from tasks.errors import RunFailed
+
+SCHEMA = "aucflow-ledger/1"
+START = "0" * 64  # the digest before the first entry
+KINDS = ("run", "register", "promote", "rollback", "delete", "repair")
+LOCK_S = 60.0
+TAIL_BYTES = 1 << 14
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry as it stands in the chain; ``digest`` is that of its line."""
+
+    seq: int  # from 1
+    time: str  # UTC, ISO 8601
+    kind: str
+    subject: str  # a run id, or MODEL/VERSION
+    reason: str
+    data: dict[str, Any]
+    previous: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that is not as the ledger left it: which line (0: the head), what kind, in words."""
+
+    line: int
+    kind: str  # malformed, changed, removed, inserted, reordered, truncated, torn, head
+    message: str
+
+
+class Ledger:
+    """The chain in a folder; made by the first append."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.path = folder / "ledger.jsonl"
+        self.head_path = folder / "head.json"
+
+    # Writing ------------------------------------------------------------------------------------------------------
+
+    def append(self, kind: str, subject: str, reason: str, data: dict[str, Any] | None = None) -> Entry:
+        """Write an entry and return it once it is on the disk; one writer at a time, in any number of processes.
+
+        Raises
+        ------
+        RunFailed
+            If the chain's end is not as the head says: `aucflow audit verify` tells what happened.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"Expected a kind out of {', '.join(KINDS)}, got {kind!r}.")
+        with self._writing():
+            self._mend()
+            return self._write(kind, subject, reason, data or {})
+
+    def _write(self, kind: str, subject: str, reason: str, data: dict[str, Any]) -> Entry:
+        head = self._head()
+        entry = {
+            "schema": SCHEMA,
+            "seq": head["count"] + 1,
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "kind": kind,
+            "subject": subject,
+            "reason": reason,
+            "data": data,
+            "previous": head["digest"],
+        }
+        line = canonical(entry)
+        digest = _sha256(line)
+        self._write_head(head | {"pending": digest})
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            _write_all(descriptor, line + b"\n")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._write_head({"count": entry["seq"], "digest": digest, "pending": None})
+        return _entry(entry, digest)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.folder / "lock", timeout=LOCK_S):
+            yield
+
+    def _mend(self) -> None:
+        """Finish or undo an append that was interrupted; refuse to go on from an end that is somebody else's work."""
+        head, lines = self._head(), self._tail()
+        if head["pending"] is not None:
+            if lines.torn:
+                with self.path.open("r+b") as stream:
+                    stream.truncate(lines.whole_bytes)
+                    os.fsync(stream.fileno())
+                self._write_head(head | {"pending": None})
+                self._write("repair", "ledger", "an interrupted entry was taken back", {"torn": _sha256(lines.torn)})
+                return
+            if lines.last is not None and _sha256(lines.last) == head["pending"]:
+                head = {"count": head["count"] + 1, "digest": head["pending"], "pending": None}
+            self._write_head(head | {"pending": None})
+        end = START if lines.last is None else _sha256(lines.last)
+        if lines.torn or end != head["digest"]:
+            raise RunFailed(
+                f"{self.path}: expected a last entry with the digest {head['digest'][:16]}…, as {self.head_path.name} "
+                f"says, got {end[:16]}…. Somebody changed the ledger: run `aucflow audit verify`."
+            )
+
+    def _head(self) -> dict[str, Any]:
+        if not self.head_path.exists():
+            return {"count": 0, "digest": START, "pending": None}
+        try:
+            head = json.loads(self.head_path.read_bytes())
+            return {"count": int(head["count"]), "digest": str(head["digest"]), "pending": head["pending"]}
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunFailed(
+                f"{self.head_path}: expected the ledger's head, got: {error!r}. Run `aucflow audit verify`."
+            ) from None
+
+    def _write_head(self, head: dict[str, Any]) -> None:
+        draft = self.head_path.with_name(f"head.{os.getpid()}.json")
+        with draft.open("wb") as stream:
+            stream.write(canonical(head) + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(draft, self.head_path)
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _tail(self) -> "_Tail":
+        """Return the chain's end, without reading more of it than holds the last line."""
+        size = self.path.stat().st_size if self.path.exists() else 0
+        data, block = b"", TAIL_BYTES
+        while size and len(data) < size and data.count(b"\n") < 2:
+            with self.path.open("rb") as stream:
+                stream.seek(max(0, size - block))
+                data = stream.read()
+            block *= 16
+        whole, _, torn = data.rpartition(b"\n")
+        return _Tail(whole.rsplit(b"\n", 1)[-1] if whole else None, torn, size - len(torn))
+
+    # Reading ------------------------------------------------------------------------------------------------------
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return the entries that can be read; `verify` says whether they can be believed."""
+        return tuple(entry for entry in (_parsed(line) for line in self._lines()) if entry is not None)
+
+    def verify(self) -> tuple[Fault, ...]:
+        """Return all that is not as the ledger left it, in the order of the lines; nothing if all is well."""
+        lines = self._lines()
+        torn = self._tail().torn
+        faults = list(_faults_of_chain(lines))
+        try:
+            head = self._head()
+        except RunFailed as error:
+            return (*faults, Fault(0, "head", str(error)))
+        return (*faults, *_faults_of_end(lines, torn, head))
+
+    def _lines(self) -> list[bytes]:
+        data = self.path.read_bytes() if self.path.exists() else b""
+        return data.split(b"\n")[:-1]
+
+
+@dataclass(frozen=True)
+class _Tail:
+    last: bytes | None  # the last whole line
+    torn: bytes  # what follows it
+    whole_bytes: int  # where the torn part begins
+
+
+def canonical(value: Any) -> bytes:
+    """Return a value as JSON that is the same for the same value anywhere: keys sorted, no blanks, UTF-8, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _parsed(line: bytes) -> Entry | None:
+    """Return a line as an Entry, None if it is not one to the letter."""
+    try:
+        entry = json.loads(line)
+        if entry["schema"] != SCHEMA or canonical(entry) != line:
+            return None
+        return _entry(entry, _sha256(line))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _entry(entry: dict[str, Any], digest: str) -> Entry:
+    names = ("seq", "time", "kind", "subject", "reason", "data", "previous")
+    return Entry(**{name: entry[name] for name in names}, digest=digest)
+
+
+# Faults -----------------------------------------------------------------------------------------------------------
+
+
+def _faults_of_chain(lines: list[bytes]) -> Iterator[Fault]:
+    """Yield a fault at each line that does not follow from the one before it, with the likeliest cause."""
+    entries = [_parsed(line) for line in lines]
+    known = {entry.digest for entry in entries if entry is not None}
+    previous, seq = START, 0
+    for number, (line, entry) in enumerate(zip(lines, entries, strict=True), start=1):
+        if entry is None:
+            yield Fault(number, "malformed", f"line {number} is no entry of a ledger")
+            previous, seq = _sha256(line), seq + 1
+            continue
+        if entry.previous != previous:
+            yield _fault_at(number, entry, previous, seq, known)
+        elif entry.seq != seq + 1:
+            yield Fault(number, "changed", f"line {number} has the number {entry.seq}, expected {seq + 1}")
+        previous, seq = entry.digest, entry.seq
+
+
+def _fault_at(number: int, entry: Entry, previous: str, seq: int, known: set[str]) -> Fault:
+    """Return why an entry does not follow the line before it."""
+    if entry.previous in known or (entry.previous == START and number > 1):
+        return Fault(
+            number, "reordered", f"line {number} (entry {entry.seq}) follows another entry than it was written after"
+        )
+    if entry.seq > seq + 1:
+        missing = f"{seq + 1}" if entry.seq == seq + 2 else f"{seq + 1} to {entry.seq - 1}"
+        return Fault(number, "removed", f"before line {number}: entries {missing} are missing")
+    if entry.seq <= seq:
+        return Fault(number, "inserted", f"line {number} (entry {entry.seq}) or the one before it was inserted")
+    changed = max(1, number - 1)
+    words = f"line {changed} was changed: entry {entry.seq} was written after other contents than stand there"
+    return Fault(changed, "changed", words)
+
+
+def _faults_of_end(lines: list[bytes], torn: bytes, head: dict[str, Any]) -> Iterator[Fault]:
+    """Yield what the head says of the end of the chain; an append that was interrupted is no fault."""
+    digests = [_sha256(line) for line in lines]
+    pending = head["pending"]
+    if torn and pending is None:
+        yield Fault(len(lines) + 1, "torn", f"line {len(lines) + 1} is cut off, and no entry was being written")
+    if pending is not None and len(lines) == head["count"] + 1 and digests[-1] == pending:
+        return  # written, not yet confirmed
+    end = digests[-1] if digests else START
+    if len(lines) < head["count"]:
+        yield Fault(
+            len(lines) + 1, "truncated", f"{head['count'] - len(lines)} entries are missing at the end, or before"
+        )
+    elif len(lines) > head["count"]:
+        extra = len(lines) - head["count"]
+        yield Fault(head["count"] + 1, "inserted", f"the head counts {head['count']} entries, there are {extra} more")
+    elif end != head["digest"]:
+        yield Fault(len(lines), "changed", f"line {len(lines)} is not the entry that the head confirms")
