@@ -25,6 +25,7 @@ from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._ranking import bucket_grid, count_below, won_pairs
+from aucsolvers._rows import add, as_rows, gram
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +46,13 @@ SHARE = 4.0  # Newton's part of the gap, relative to the band's, below which it 
 PATIENCE = 30  # iterations without a smaller gap after which rounding is taken to be the reason
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
 MAX_TRIALS = 30  # of steps, in a line search
-# More than twice as many rows get their first w from this many, evenly spaced, solved to this gap; all of them then
-# start in a band so many times as wide: the two minima differ by more than the gap.
-THIN_ROWS, THIN_TOL, THIN_WIDER = 2_500, 1e-3, 3.0
-LARGEST_HESSIAN = 1024  # features: the matrix then takes 8 MiB
+# More than twice as many rows get their first w from this many, evenly spaced, solved to this gap relative to P; then
+# from 8 times as many, solved to a gap 8 times smaller, and so on. What comes next starts in a band so many times as
+# wide: the two minima differ by more than the gap.
+THIN_ROWS, THIN_TOL, THICKENING, THIN_WIDER = 2_500, 5e-3, 8, 3.0
+LARGEST_HESSIAN = 1024  # features, or rows in the band: the matrix then takes 8 MiB
 LARGEST_SUMS = 2**24  # numbers, 128 MiB: sums of sparse rows for the Hessian's mixed part
-BLOCK = 2048  # rows scaled at a time, so that they are still in the cache when they are multiplied
+SAMPLE, LEAST_SAMPLE = 64, 4096  # rows of either class that make a Hessian: the larger of so many per feature, so many
 MASTER_STEPS = 5_000  # moves of weight between two planes per plane added: a bound is valid wherever they end
 CG_STEPS, CG_ACCURACY = 250, 0.1  # residual norm, relative: Newton's own error is of that order until the last steps
 
@@ -115,9 +117,11 @@ class SVMOR(LinearScorer):
     -----
     An iteration sorts the smaller class, n_min rows, and locates the larger one's scores in a bucket grid:
     O(n d + n + n_min log n_min), plus that for each trial of the line search, without the n d. Newton adds its matrix
-    up to 1024 features, O(r d^2 + d^3) for the r rows in the band (stored values instead of one of the d if CSR);
-    with more features an r x r system in O(r^3) where r <= 1024, else conjugate gradients, one product with X and X'
-    each. Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones. Memory: a copy of the rows, in
+    up to 1024 features, O(r d^2 + d^3) for the r rows in the band (stored values instead of one of the d if CSR), of
+    either class at most 4096 or 64 d evenly spaced ones; with more features an r x r system in O(r^3) where r <= 1024,
+    else conjugate gradients, one product with these rows and their transpose each. Data of more than 5,000 rows are
+    first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and so on. None of this touches the
+    certificate, which is of all rows. Memory: a copy of the rows (a second one for conjugate gradients), in
     float64 also where X is float32 (the products with them run at BLAS's speed in one precision only, and a gap of
     1e-6 is out of float32's reach), the n_min x d sums behind the matrix, or planes x d. Nothing is drawn: the same
     input gives the same bits on the same machine and library versions.
@@ -186,10 +190,9 @@ def newton(X, y, lam, loss, tol, max_iter, state=None):
     problem = _pose(X, y, lam, loss)
     point = _first_point(run, problem, state)
     # warm or small: start here; large and cold: the optimum on fewer rows is near, and comes at their price
-    if state is None and len(y) > 2 * THIN_ROWS and not run.done:
-        thin_problem, thin_run = _pose(*_thin(X, y), lam, loss), _Run(THIN_TOL, max_iter)
-        near = _descend(thin_run, thin_problem, _first_point(thin_run, thin_problem))
-        point = problem.balance(problem.look(near.w, min(WIDEST, THIN_WIDER * near.width)), tol)
+    near = None if state is not None or run.done else _optimum_of_fewer(problem, max_iter)
+    if near is not None:
+        point = problem.balance(_look_near(problem, near), tol)
     _descend(run, problem, point)
     return run.result()
 
@@ -223,13 +226,29 @@ def cutting_planes(X, y, lam, loss, tol, max_iter, state=None):
 def _first_point(run, problem, state=None):
     """Show the run the point at w = 0, or at the state's weights and width; return where to start from."""
     if state is None:
-        point = problem.look(np.zeros(problem.few.shape[1]), WIDEST)
+        point = problem.origin()
     else:
         point = problem.look(state["w"], state["width"])
     run.see(point)
     run.log()
     # a narrow band is one to end in: from weights that are not its optimum it takes more steps than wide ones before it
     return point if run.done or state is None else problem.balance(problem.change_width(point, WIDEST), run.tol)
+
+
+def _optimum_of_fewer(problem, max_iter):
+    """Return about the optimal point of evenly spaced rows, found by way of that of still fewer; None for few rows."""
+    near, rows = None, THIN_ROWS
+    while 2 * rows < problem.few.shape[0] + problem.many.shape[0]:
+        thin, run = problem.thinned(rows), _Run(THIN_TOL * THIN_ROWS / rows, max_iter, relative=True)
+        point = thin.origin() if near is None else _look_near(thin, near)
+        run.see(point)
+        near, rows = _descend(run, thin, thin.balance(point, run.target)), THICKENING * rows
+    return near
+
+
+def _look_near(problem, near):
+    """Return the point at the optimum of fewer rows."""
+    return problem.look(near.w, min(WIDEST, THIN_WIDER * near.width))
 
 
 def _descend(run, problem, point):
@@ -240,7 +259,7 @@ def _descend(run, problem, point):
         if point.newton_dominates or point.width <= NARROWEST:
             point = problem.move(point, problem.newton_direction(point))
         else:
-            point, settled = problem.narrow(point, run.tol, point.power_of_width(settled)), point
+            point, settled = problem.narrow(point, run.target, point.power_of_width(settled)), point
         run.count(point)
     return point
 
@@ -248,8 +267,8 @@ def _descend(run, problem, point):
 class _Run:
     """The best point and the best lower bound so far, their trace, and when to stop."""
 
-    def __init__(self, tol, max_iter):
-        self.tol, self.max_iter = tol, max_iter
+    def __init__(self, tol, max_iter, relative=False):
+        self.tol, self.max_iter, self.relative = tol, max_iter, relative
         self.trace, self.n_iter, self.idle = Trace(), 0, 0
         self.best, self.lower_bound = None, 0.0  # a = 0 is feasible
         self.width = WIDEST  # of the band that gave the bound
@@ -259,11 +278,16 @@ class _Run:
         return max(0.0, self.best.objective - self.lower_bound)
 
     @property
+    def target(self):
+        """What the gap has to fall to."""
+        return self.tol * self.best.objective if self.relative else self.tol
+
+    @property
     def done(self):
         if self.n_iter == 0 and not self.best.w.any():
             # w = 0 may be within tol (large lam, tiny features) but ranks nothing: at least one step, if there is one
             return not self.best.gradient.any()
-        return self.gap <= self.tol or self.n_iter >= self.max_iter or self.idle >= PATIENCE
+        return self.gap <= self.target or self.n_iter >= self.max_iter or self.idle >= PATIENCE
 
     def see(self, point, lower_bound=0.0):
         """Take what is better than before of this point and of the bounds; its own counts too."""
@@ -366,7 +390,12 @@ class _Point:
         return np.log(wider.n_pairs / self.n_pairs) / np.log(wider.width / self.width)
 
     def auc(self):
-        return won_pairs(*self.band.grid, self.s_many) / (len(self.s_few) * len(self.s_many))
+        if not self.w.any():
+            return 0.5
+        # rows that are not even near a violated margin are won against all of the few
+        near = self.band.last > 0
+        lost = near.sum() * len(self.s_few) - won_pairs(*self.band.grid, self.s_many[near])
+        return 1.0 - lost / (len(self.s_few) * len(self.s_many))
 
 
 def _pose(X, y, lam, loss):
@@ -388,16 +417,6 @@ def _pose(X, y, lam, loss):
     return _Problem(few, many, lam, loss == "squared_hinge")
 
 
-def _thin(X, y):
-    """Return THIN_ROWS evenly spaced rows of X and their labels, at most half of them of the smaller class."""
-    few, many = sorted((np.flatnonzero(y > 0), np.flatnonzero(y < 0)), key=len)
-    n_few = min(len(few), THIN_ROWS // 2)
-    sizes = (few, n_few), (many, min(len(many), THIN_ROWS - n_few))
-    spaced = [rows[np.linspace(0, len(rows) - 1, size).astype(np.int64)] for rows, size in sizes]
-    rows = np.sort(np.concatenate(spaced))
-    return X[rows], y[rows]
-
-
 @dataclass(frozen=True)
 class _Problem:
     """The rows of the smaller class, those of the larger one, and the objective: all that does not change in a fit."""
@@ -410,6 +429,13 @@ class _Problem:
     @cached_property
     def k(self):
         return self.few.shape[0] * self.many.shape[0]
+
+    def thinned(self, n_rows):
+        """Return the problem on so many evenly spaced rows, at most half of them of the smaller class."""
+        n_few = min(self.few.shape[0], n_rows // 2)
+        sizes = (self.few, n_few), (self.many, n_rows - n_few)
+        few, many = (rows[np.linspace(0, rows.shape[0] - 1, size).astype(np.int64)] for rows, size in sizes)
+        return _Problem(few, many, self.lam, self.squared)
 
     def scores(self, w):
         """Return the scores of the few and of the many, up to a common shift that keeps rounding small."""
@@ -424,6 +450,15 @@ class _Problem:
     def band(self, s_few, s_many, width):
         order = np.argsort(s_few)
         return _Band(width, order, *_survey(order, s_few, s_many, width, self.squared))
+
+    def origin(self):
+        """Return the point w = 0 with the widest band: all u are 1, in the band and as steep as beyond it."""
+        n, m = self.few.shape[0], self.many.shape[0]
+        s_few, s_many, loss = np.zeros(n), np.zeros(m), 0.5 if self.squared else 1.0
+        first, last = np.zeros(m, dtype=np.int32), np.full(m, n, dtype=np.int32)
+        sums = np.full(n, float(m)), np.full(m, float(n))
+        band = _Band(WIDEST, np.arange(n), bucket_grid(s_few), first, last, sums[0], np.zeros(n), *sums, loss, 1.0)
+        return self._certify(np.zeros(self.few.shape[1]), s_few, s_many, band)
 
     def look(self, w, width):
         """Return the point at w, certified by the band of this half width."""
@@ -524,18 +559,20 @@ class _Problem:
         The Hessian is that of the point's band, of a slope 1/ratio times as steep.
         """
         gradient = point.gradient if gradient is None else gradient
-        steepness = self.steepness(ratio * point.width)
         n_few, d = self.few.shape
+        factor = self.steepness(ratio * point.width) / self.k
         if d <= LARGEST_HESSIAN and not (sparse.issparse(self.few) and n_few * d > LARGEST_SUMS):
             # LAPACK's own driver: on tiny data the checks around it would cost as much as all the rest
-            hessian = _hessian(self, point.band, steepness)
+            hessian = _hessian(self, _curvature(point.band, factor, max(LEAST_SAMPLE, SAMPLE * d)))
             _, direction, failed = linalg.lapack.dposv(hessian.T, -gradient, lower=0, overwrite_a=1)
             if not failed:
                 return direction
             logger.info("conjugate gradients for this step: lam=%g is lost in the Hessian's rounding", self.lam)
-        elif 0 < _rows_in(point.band) <= min(d, LARGEST_HESSIAN):
-            return _solve_by_rows(self, point.band, gradient, steepness)
-        return _conjugate_gradients(self, point.band, gradient, steepness)
+        pairs = _curvature(point.band, factor, self.many.shape[0])
+        # exactly where it can be: with small lam, rough steps never settle which pairs are at the kink
+        if d > LARGEST_HESSIAN and 0 < len(pairs.few) + len(pairs.many) <= LARGEST_HESSIAN:
+            return _solve_by_rows(self, pairs, gradient)
+        return _conjugate_gradients(self, pairs, gradient)
 
 
 def _ratio(point, tol, power, most):
@@ -549,86 +586,95 @@ def _ratio(point, tol, power, most):
 # m in the band of f.
 
 
-def _hessian(problem, band, steepness):
+@dataclass(frozen=True)
+class _Curvature:
+    """The pairs whose z z' make up H, by the rows that have any: of the few in order of their scores, of the many."""
+
+    few: np.ndarray  # row numbers
+    many: np.ndarray
+    first: np.ndarray  # per row of the many: it is paired with those at first <= place < last
+    last: np.ndarray
+    of_few: np.ndarray  # numbers of pairs
+    of_many: np.ndarray
+    factor: float  # c/k, times the number of pairs that each of these stands for
+
+
+def _curvature(band, factor, most):
+    """Return the pairs in the band, of at most so many rows of either class.
+
+    Evenly spaced rows in the band stand for all of them: the Hessian is a mean over pairs, its error turns the
+    direction by little where there are many more rows than features, and touches neither the gradient nor the gap.
+    """
+    *arrays, each = _sample_band(band.order, band.members, band.first, band.last, most)
+    return _Curvature(*arrays, factor * each)
+
+
+def _hessian(problem, pairs):
     """Return H as a dense matrix; only its lower triangle is right (that is all that is read)."""
-    few, many = problem.few, problem.many
-    n_few, d = few.shape
-    sums = np.zeros((n_few + 1, d))
+    few, many, d = problem.few, problem.many, problem.few.shape[1]
+    sums = np.zeros((len(pairs.few) + 1, d))
+    _sum_bands(as_rows(many), pairs.many, pairs.first, pairs.last, sums)
+    hessian = gram(many, pairs.many, pairs.of_many)
     if sparse.issparse(few):
-        of_few, of_many = np.empty(n_few), (band.last - band.first).astype(np.float64)
-        of_few[band.order] = band.members
-        mixed, hessian = np.zeros((d, d)), np.zeros((d, d))
-        _sum_bands_sparse(many.data, many.indices, many.indptr, band.first, band.last, sums)
-        _add_mixed_sparse(few.data, few.indices, few.indptr, band.order, sums, mixed)
-        _add_gram_sparse(few.data, few.indices, few.indptr, of_few, hessian)
-        _add_gram_sparse(many.data, many.indices, many.indptr, of_many, hessian)
+        mixed = np.zeros((d, d))
+        _add_mixed(*as_rows(few), pairs.few, sums, mixed)
+        hessian += gram(few, pairs.few, pairs.of_few)
         hessian -= mixed + mixed.T
     else:
-        _sum_bands_dense(many, band.first, band.last, sums)
-        places = band.members.nonzero()[0]
-        rows = few[band.order[places]]
-        half = rows.T @ (0.5 * band.members[places, None] * rows - sums[places])
-        hessian = _gram_dense(many, band.last - band.first)
+        rows = few[pairs.few]
+        half = rows.T @ (0.5 * pairs.of_few[:, None] * rows - sums[:-1])
         hessian += half
         hessian += half.T
-    hessian *= steepness / problem.k
+    hessian *= pairs.factor
     hessian.ravel()[:: d + 1] += problem.lam
     return hessian
 
 
-def _rows_in(band):
-    return np.count_nonzero(band.members) + np.count_nonzero(band.last > band.first)
-
-
-def _solve_by_rows(problem, band, gradient, steepness):
+def _solve_by_rows(problem, pairs, gradient):
     """Solve Newton's system in the space of the rows that have pairs in the band, fewer than features.
 
-    With R the rows, sum_band z z' = R'MR, M being the Laplacian of the graph of their pairs, and with c k' = k lam / c
+    With R the rows, sum_band z z' = R'MR, M being the Laplacian of the graph of their pairs, and with c/k the factor,
 
         H^-1 g = (g - R'y) / lam,    (k lam/c + M R R') y = M R g      (Sherman, Morrison, Woodbury).
     """
-    places, many = band.members.nonzero()[0], (band.last > band.first).nonzero()[0]
-    rows = sparse.vstack([problem.few[band.order[places]], problem.many[many]], format="csr")
-    laplacian = np.diag(np.r_[band.members[places], (band.last - band.first)[many]])
-    shared = (band.first[many] <= places[:, None]) & (places[:, None] < band.last[many])
+    places = np.arange(len(pairs.few))
+    both = problem.few[pairs.few], problem.many[pairs.many]
+    rows = sparse.vstack(both, format="csr") if sparse.issparse(both[0]) else np.vstack(both)
+    products = rows @ rows.T
+    laplacian = np.diag(np.r_[pairs.of_few, pairs.of_many])
+    shared = (pairs.first <= places[:, None]) & (places[:, None] < pairs.last)
     laplacian[: len(places), len(places) :] = -1.0 * shared
     laplacian[len(places) :, : len(places)] = -1.0 * shared.T
-    system = laplacian @ (rows @ rows.T).toarray()
-    system.ravel()[:: len(system) + 1] += problem.lam * problem.k / steepness
+    system = laplacian @ (products.toarray() if sparse.issparse(products) else products)
+    system.ravel()[:: len(system) + 1] += problem.lam / pairs.factor
     y = linalg.solve(system, laplacian @ (rows @ gradient))
     return (rows.T @ y - gradient) / problem.lam
 
 
-def _gram_dense(rows, weights):
-    """Return sum_i weights_i x_i x_i'."""
-    gram = np.zeros((rows.shape[1], rows.shape[1]))
-    used = np.flatnonzero(weights)
-    for start in range(0, len(used), BLOCK):
-        block = used[start : start + BLOCK]
-        scaled = rows[block]
-        scaled *= np.sqrt(weights[block])[:, None]
-        gram += scaled.T @ scaled
-    return gram
-
-
-def _conjugate_gradients(problem, band, gradient, steepness):
+def _conjugate_gradients(problem, pairs, gradient):
     """Solve Newton's system to CG_ACCURACY by products with the Hessian: truncated Newton."""
+    if not len(pairs.many):
+        return -gradient / problem.lam
+    few, many = problem.few[pairs.few], problem.many[pairs.many]
     direction, residual = np.zeros_like(gradient), -gradient
-    search, norm = residual, float(residual @ residual)
+    search, norm = residual.copy(), float(residual @ residual)
     target = CG_ACCURACY**2 * norm
     for _ in range(CG_STEPS):
-        d_few, d_many = problem.scores(search)
-        of_places, of_many = _curve_pairs(d_few[band.order], d_many, band.first, band.last, band.members)
-        of_few = np.empty_like(of_places)
-        of_few[band.order] = of_places
-        image = problem.lam * search + steepness * problem.pull(of_few, of_many)
+        d_few, d_many = few @ search, many @ search
+        centre = d_many.mean()  # a common shift, which keeps rounding small
+        of_few, of_many = _curve_pairs(d_few - centre, d_many - centre, pairs.first, pairs.last, pairs.of_few)
+        image = few.T @ (pairs.factor * of_few)
+        image -= many.T @ (pairs.factor * of_many)
+        # y += a x in place: on wide data fresh memory would cost more than the sums
+        linalg.blas.daxpy(search, image, a=problem.lam)
         step = norm / float(search @ image)
-        direction = direction + step * search
-        residual = residual - step * image
+        linalg.blas.daxpy(search, direction, a=step)
+        linalg.blas.daxpy(image, residual, a=-step)
         old, norm = norm, float(residual @ residual)
         if norm <= target:
             break
-        search = residual + (norm / old) * search
+        search *= norm / old
+        search += residual
     return direction
 
 
@@ -778,48 +824,56 @@ def _curve_pairs(few, many, first, last, members):
     return of_places, of_many
 
 
-@kernel(fastmath={"contract"})
-def _sum_bands_dense(rows, first, last, sums):
-    """Set sums[q] to the sum of the rows j with first[j] <= q < last[j]: added at one end, taken away at the other."""
-    for j in range(rows.shape[0]):
-        if first[j] < last[j]:
-            for f in range(rows.shape[1]):
-                sums[first[j], f] += rows[j, f]
-                sums[last[j], f] -= rows[j, f]
-    for q in range(1, sums.shape[0]):
-        for f in range(sums.shape[1]):
-            sums[q, f] += sums[q - 1, f]
-
-
-@kernel(fastmath={"contract"})
-def _sum_bands_sparse(data, cols, ptr, first, last, sums):
-    """Do what ``_sum_bands_dense`` does on CSR rows."""
-    for j in range(len(ptr) - 1):
-        if first[j] < last[j]:
-            for e in range(ptr[j], ptr[j + 1]):
-                sums[first[j], cols[e]] += data[e]
-                sums[last[j], cols[e]] -= data[e]
-    for q in range(1, sums.shape[0]):
-        for f in range(sums.shape[1]):
-            sums[q, f] += sums[q - 1, f]
-
-
 @kernel()
-def _add_gram_sparse(data, cols, ptr, weights, gram):
-    """Add sum_i weights_i x_i x_i' to the lower triangle, for rows of sorted columns."""
-    for i in range(len(ptr) - 1):
-        if weights[i] > 0.0:
-            for e in range(ptr[i], ptr[i + 1]):
-                scaled, target = weights[i] * data[e], gram[cols[e]]
-                for g in range(ptr[i], e + 1):
-                    target[cols[g]] += scaled * data[g]
+def _sample_band(order, members, first, last, most):
+    """Return the fields of a _Curvature but for the last, and how many pairs each of these stands for."""
+    n, m = len(order), len(first)
+    every_few = 1 + np.count_nonzero(members) // (most + 1)
+    every_many = 1 + np.count_nonzero(first < last) // (most + 1)
+    # 1. places in the band, every so many of them; place[q] is how many are taken before place q
+    place, few = np.zeros(n + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
+    seen = taken = 0
+    for q in range(n):
+        place[q] = taken
+        if members[q] > 0.0:
+            if seen % every_few == 0:
+                few[taken] = order[q]
+                taken += 1
+            seen += 1
+    place[n] = taken
+    # 2. the same for rows of the many, and how many runs of theirs cover each place
+    many, size = np.empty(m, dtype=np.int64), 0
+    opened = np.zeros(taken + 1)
+    for j in range(m):
+        if first[j] < last[j]:
+            if size % every_many == 0:
+                many[size // every_many] = j
+                opened[place[first[j]]] += 1.0
+                opened[place[last[j]]] -= 1.0
+            size += 1
+    many = many[: (size + every_many - 1) // every_many]
+    for q in range(taken):
+        opened[q + 1] += opened[q]
+    begin, end = place[first[many]], place[last[many]]
+    return few[:taken], many, begin, end, opened[:taken], (end - begin).astype(np.float64), every_few * every_many
 
 
 @kernel(fastmath={"contract"})
-def _add_mixed_sparse(data, cols, ptr, order, sums, mixed):
-    """Add sum_q x_q sums[q]', x_q being the CSR row at place q."""
-    for q in range(len(order)):
-        for e in range(ptr[order[q]], ptr[order[q] + 1]):
+def _sum_bands(rows, which, first, last, sums):
+    """Set sums[q] to the sum of rows which[j] with first[j] <= q < last[j]: added at one end, removed at the other."""
+    for j in range(which.size):
+        add(rows, which[j], 1.0, sums[first[j]])
+        add(rows, which[j], -1.0, sums[last[j]])
+    for q in range(1, sums.shape[0]):
+        for f in range(sums.shape[1]):
+            sums[q, f] += sums[q - 1, f]
+
+
+@kernel(fastmath={"contract"})
+def _add_mixed(data, cols, ptr, which, sums, mixed):
+    """Add sum_q x_q sums[q]', x_q being the CSR row which[q]."""
+    for q in range(which.size):
+        for e in range(ptr[which[q]], ptr[which[q] + 1]):
             target = mixed[cols[e]]
             for f in range(sums.shape[1]):
                 target[f] += data[e] * sums[q, f]

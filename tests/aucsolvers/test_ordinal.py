@@ -126,7 +126,7 @@ class TestSumsOverPairs:
         if loss == "hinge":
             np.testing.assert_array_equal(point.band.last - point.band.first, twin.inside.sum(axis=0))
             np.testing.assert_array_equal(point.band.members, twin.inside.sum(axis=1)[point.band.order])
-        hessian = np.tril(module._hessian(problem, point.band, twin.steep))
+        hessian = np.tril(module._hessian(problem, module._curvature(point.band, twin.steep / problem.k, 100)))
         np.testing.assert_allclose(hessian, np.tril(twin.hessian), rtol=1e-12, atol=1e-12 * twin.steep)
 
     @pytest.mark.parametrize("loss", LOSSES)
@@ -138,9 +138,42 @@ class TestSumsOverPairs:
         twin = PairTwin(problem, point)
         expected = np.linalg.solve(twin.hessian, -point.gradient)
         np.testing.assert_allclose(problem.newton_direction(point), expected, rtol=1e-9)
+        pairs = module._curvature(point.band, twin.steep / problem.k, 100)
         for solve in (module._conjugate_gradients, module._solve_by_rows):
-            direction = solve(problem, point.band, point.gradient, twin.steep)
+            direction = solve(problem, pairs, point.gradient)
             np.testing.assert_allclose(direction, expected, rtol=1e-9)
+
+    @pytest.mark.parametrize("most", [4, 6, 9])
+    def test_a_sampled_hessian_is_that_of_every_so_many_rows(self, most):
+        problem = self.pose(2, np.asarray, "hinge", 9, 14)
+        point = problem.look(np.array([0.5, -0.3, 0.8, 0.1]), 0.6)
+        twin = PairTwin(problem, point)
+        in_order = twin.inside[point.band.order]
+        few, many = np.flatnonzero(in_order.any(axis=1)), np.flatnonzero(in_order.any(axis=0))
+        every = [int(np.floor(len(rows) / (most + 1))) + 1 for rows in (few, many)]
+        few, many = few[:: every[0]], many[:: every[1]]
+        assert max(len(few), len(many)) <= most
+        z = twin.z[point.band.order][np.ix_(few, many)][in_order[np.ix_(few, many)]]
+        expected = 0.01 * np.eye(4) + every[0] * every[1] * twin.steep / twin.k * z.T @ z
+        pairs = module._curvature(point.band, twin.steep / problem.k, most)
+        np.testing.assert_allclose(np.tril(module._hessian(problem, pairs)), np.tril(expected), rtol=1e-11, atol=1e-12)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_the_origin_is_what_a_look_there_finds(self, loss):
+        problem = self.pose(2, np.asarray, loss)
+        origin, point = problem.origin(), problem.look(np.zeros(4), module.WIDEST)
+        assert (origin.objective, origin.lower_bound) == pytest.approx((point.objective, point.lower_bound))
+        np.testing.assert_allclose(origin.gradient, point.gradient, atol=1e-14)
+        for sums in ("first", "last", "members", "beyond", "of_few", "of_many"):
+            np.testing.assert_array_equal(getattr(origin.band, sums), getattr(point.band, sums))
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_the_auc_of_a_point_counts_ties_one_half(self, seed):
+        rng = np.random.default_rng(seed)
+        X, y = rng.integers(-3, 4, (40, 2)) / 2.0, np.repeat([1.0, -1.0], [15, 25])
+        problem = module._pose(sparse.csr_array(X), y, 0.01, "hinge")  # dense rows are centred: ties may round apart
+        for w in ([0.0, 0.0], [0.5, 1.0], [-4.0, 1.0], [0.0, 3.0]):
+            assert problem.look(np.array(w), 0.1).auc() == pytest.approx(auc(y, X @ w), abs=1e-14)
 
     @pytest.mark.parametrize("storage", STORAGES)
     def test_steeper_slopes_are_lines_through_the_middle_of_the_band(self, storage):
@@ -330,8 +363,9 @@ class TestLargeData:
         y = np.where(X @ [1, 1, 0.5, 0, -1] + rng.normal(size=6000) > 2, 1.0, -1.0)
         monkeypatch.setattr(module, "THIN_ROWS", 3000)
         cold = newton(X, y, 1e-3, "hinge", 1e-7, 100)
-        monkeypatch.setattr(module, "THIN_ROWS", 1000)
-        for storage in STORAGES:
+        for rows, thickening, storage in [(1000, 8, np.asarray), (1000, 8, sparse.csr_array), (500, 4, np.asarray)]:
+            monkeypatch.setattr(module, "THIN_ROWS", rows)
+            monkeypatch.setattr(module, "THICKENING", thickening)
             warm = newton(storage(X), y, 1e-3, "hinge", 1e-7, 100)
             assert warm.objective == pytest.approx(cold.objective, abs=1e-7)
             assert warm.n_iter < cold.n_iter and warm.history["objective"][0] == 1.0
@@ -360,13 +394,13 @@ class TestLargeData:
         assert iterative.status == "converged"
         assert iterative.objective == pytest.approx(direct.objective, abs=1e-8)
 
-    def test_thinned_rows_keep_both_classes(self, monkeypatch):
-        monkeypatch.setattr(module, "THIN_ROWS", 10)
+    def test_thinned_rows_keep_both_classes(self):
         for n_pos, kept in ((1, 1), (3, 3), (40, 5)):
-            y = np.repeat([1.0, -1.0], [n_pos, 50])
-            rows, labels = module._thin(np.arange(len(y))[:, None], y)
-            assert (len(np.unique(rows)), np.sum(labels > 0)) == (10, kept)
-            np.testing.assert_array_equal(y[rows.ravel()], labels)
+            X, y = np.arange(n_pos + 50.0)[:, None], np.repeat([1.0, -1.0], [n_pos, 50])
+            problem = module._pose(X, y, 0.1, "hinge")
+            thin = problem.thinned(10)
+            assert (len(np.unique(thin.few)), len(np.unique(thin.many))) == (kept, 10 - kept)
+            assert np.isin(thin.few, problem.few).all() and np.isin(thin.many, problem.many).all()
 
     def test_real_sparse_data(self, mirror):
         X, y = load_svmlight_file(str(mirror / "libsvm" / "a9a"))
