@@ -75,9 +75,10 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         self.objective_ = float(result.objective)
         self.dual_gap_ = float(result.dual_gap)
         self.n_iter_ = int(result.n_iter)
-        self.status_ = result.status
+        # an objective that overflowed, with features or steps of extreme scales, is no solution to any tolerance
+        self.status_ = result.status if np.isfinite(self.objective_) else DIVERGED
         self.history_ = result.history
-        if result.status != CONVERGED:
+        if self.status_ != CONVERGED:
             advice = "Raise max_iter, raise tol, or raise lam" if hasattr(self, "lam") else "Raise max_iter or tol"
             warnings.warn(
                 f"{type(self).__name__} stopped with status {self.status_!r} after {self.n_iter_} iterations: "

@@ -74,8 +74,10 @@ class Objective:
         self.rows = Rows(X, positive, np.bincount(positive, minlength=2), class_means(X, positive))
 
     def look(self, w):
-        """Return the Look at w."""
+        """Return the Look at w; infinite where a score overflowed: nothing is known of such a model."""
         value, gradient, ranking = self.loss.measure(self.rows, w)
+        if not ranking.is_finite:
+            return Look(np.inf, np.inf, 0.5, 0.0)
         gradient += self.lam * w
         area, threshold = ranking.auc_and_threshold()
         return Look(0.5 * self.lam * float(w @ w) + value, self._gap(gradient), area, threshold)

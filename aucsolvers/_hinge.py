@@ -24,12 +24,14 @@ def row_costs(C, class_weight, classes, y, sample_weight):
         raise ValueError(f"Expected sample_weight of shape (n_samples,), got {weight.shape}: pass one per row.")
     check_consistent_length(y, weight)
     codes = (y > 0).astype(int)
+    if not all(weight[codes == code].any() for code in (0, 1)):
+        raise ValueError("Expected non-zero weights in both classes, got none in one class: check sample_weight.")
     if class_weight is not None:
         weight *= compute_class_weight(class_weight, classes=classes, y=classes[codes], sample_weight=weight)[codes]
     if not (np.isfinite(weight).all() and (weight >= 0).all()):
         raise ValueError("Expected finite weights >= 0, got a negative, infinite or NaN one: check class_weight.")
     if not all(weight[codes == code].any() for code in (0, 1)):
-        raise ValueError("Expected non-zero weights in both classes, got none in one class: check sample_weight.")
+        raise ValueError("Expected non-zero weights in both classes, got none in one class: check class_weight.")
     return C * weight
 
 

@@ -14,8 +14,13 @@ class Ranking:
         self._scores, self._positive = scores, positive
         self._pos, self._neg = ascending(scores[positive]), ascending(scores[~positive])
 
+    @property
+    def is_finite(self):
+        """Whether all scores are finite: nan and infinite ones are sorted to the ends."""
+        return bool(np.isfinite([self._pos[0], self._pos[-1], self._neg[0], self._neg[-1]]).all())
+
     def auc_and_threshold(self):
-        """Return what ``metrics.auc_of_classes`` and ``metrics.best_gmean_threshold`` return for these scores."""
+        """Return what ``metrics.auc_of_classes`` and ``metrics.best_gmean_threshold`` return for finite scores."""
         doubled_wins, low, high = _walk(self._pos, self._neg)
         middle = low / 2 + high / 2
         threshold = middle if low <= middle < high else low  # rounding may reach high
@@ -162,9 +167,10 @@ def _walk(pos, neg):
     while p < n_pos or n < n_neg:
         value = pos[p] if n == n_neg or (p < n_pos and pos[p] <= neg[n]) else neg[n]
         from_p, from_n = p, n
-        while p < n_pos and pos[p] == value:
+        # "not above" and not "equal": nan, which is neither, must not stop the walk
+        while p < n_pos and not pos[p] > value:
             p += 1
-        while n < n_neg and neg[n] == value:
+        while n < n_neg and not neg[n] > value:
             n += 1
         # each positive here is above the negatives before it and level with those here
         wins += (p - from_p) * (from_n + n)

@@ -183,6 +183,7 @@ class _Certifier:
         self._add(rows_seen, self._objective.look(state["w"]))
 
     def _add(self, rows_seen, look):
-        self._lower_bound = max(self._lower_bound, look.objective - look.gap)
+        if look.objective < np.inf:  # an overflowed one is no bound
+            self._lower_bound = max(self._lower_bound, look.objective - look.gap)
         self.last = look._replace(gap=max(0.0, look.objective - self._lower_bound))
         self.trace.add_with_auc(rows_seen, look.objective, self.last.gap, look.auc)

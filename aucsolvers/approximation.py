@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from aucsolvers._pairwise import check_squares
+from aucsolvers._certify import checked_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive
 from aucsolvers._rows import FLOATS
 
@@ -140,8 +140,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def fit(self, X, y=None):
         """Draw the landmarks from X, shape (n_samples, n_features), dense or CSR, evenly over the classes y."""
         self.check_parameters()
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        check_squares(X)
+        X = checked_rows(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C"))
         self.check_size(X.shape[0], X.shape[0])
         self.n_components_ = min(self.n_components, X.shape[0])
         self.landmarks_ = _draw(X, y, self.n_components_, as_generator(self.random_state))
@@ -161,7 +160,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def transform(self, X):
         """Return the features, float64, shape (n_samples, n_components_)."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = checked_rows(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False))
         self.check_size(self.n_components_, X.shape[0])
         features = np.empty((X.shape[0], self.n_components_))
         for start in range(0, X.shape[0], BLOCK_ROWS):

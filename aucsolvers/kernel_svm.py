@@ -245,11 +245,7 @@ class KernelSVM(BinaryScorer):
         """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
-        support, coefficients = self._kernel.points(self.support_vectors_), self.dual_coef_.ravel()
-        scores = np.empty(X.shape[0])
-        for block in _blocks(len(scores), max(len(coefficients), X.shape[1])):
-            scores[block] = self._kernel.expand(self._kernel.points(X[block]), support, coefficients)
-        return scores
+        return self._kernel.scores(X, self.support_vectors_, self.dual_coef_.ravel())
 
 
 # Driver ----------------------------------------------------------------------------------------------------------
@@ -259,6 +255,7 @@ class KernelResult(NamedTuple):
     """What the driver returns: ``SolverResult`` with beta, all that is needed to go on, in place of w and bias."""
 
     beta: np.ndarray
+    scores: np.ndarray  # g + f at the rows
     objective: float
     dual_gap: float
     n_iter: int
@@ -368,7 +365,8 @@ class _Certifier:
 
     def result(self, updates):
         status = CONVERGED if self.converged else MAX_ITER
-        return KernelResult(self.dual.beta, self.objective, self.gap, updates, status, self.trace.as_history())
+        history = self.trace.as_history()
+        return KernelResult(self.dual.beta, self.dual.scores(), self.objective, self.gap, updates, status, history)
 
 
 class _WorkingSet:
@@ -489,6 +487,7 @@ class Kernel:
     @classmethod
     def of(cls, svm, X, weight=None):
         """Return the kernel that the parameters of ``svm`` describe, for training rows X and their sample weights."""
+        X = _canonical(X)
         origin = None if sparse.issparse(X) or svm.kernel != "rbf" else X.mean(axis=0, dtype=np.float64)
         gamma = _scale(X, weight) if isinstance(svm.gamma, str) else float(svm.gamma)
         return cls(svm.kernel, gamma, svm.degree, svm.coef0, 1.0 if svm.fit_intercept else 0.0, origin)
@@ -531,6 +530,13 @@ class Kernel:
         scores = np.full(len(points.square_norms), self.constant * coefficients.sum())
         for block in _blocks(len(scores), max(len(coefficients), _width(points))):
             scores[block] += self.between(points.take(block), support) @ coefficients
+        return scores
+
+    def scores(self, X, support, coefficients):
+        """Return what ``expand`` does for the rows of X and of ``support``, of X too copying a block at a time only."""
+        support, scores = self.points(support), np.empty(X.shape[0])
+        for block in _blocks(len(scores), max(len(coefficients), X.shape[1])):
+            scores[block] = self.expand(self.points(X[block]), support, coefficients)
         return scores
 
 

@@ -132,6 +132,7 @@ class OPAUC(OnlineScorer):
         columns = self.rank or n_features
         _check_covariance_bytes(n_features, columns, self.max_covariance_bytes)
         return super()._start(n_features) | {
+            "rank": self.rank,
             "means": np.zeros((2, n_features)),
             "scatters": np.zeros((2, n_features, columns)),
             "traces": np.zeros(2),
@@ -143,7 +144,8 @@ class OPAUC(OnlineScorer):
 
 
 def _check_covariance_bytes(n_features, columns, limit):
-    needed = 2 * 8 * n_features * columns
+    # both classes' covariances or sketches, and a sketch's random numbers, a block of rows at a time and twice
+    needed = 16 * columns * (n_features + (BLOCK_ROWS if columns != n_features else 0))
     if needed > limit:
         raise ValueError(
             f"Expected covariances of at most max_covariance_bytes={limit} bytes, got 2 x {n_features} x {columns} "
@@ -158,9 +160,14 @@ def _check_covariance_bytes(n_features, columns, limit):
 def learn_against_moments(state, X, visits, codes, *, lam, eta, rank):
     """Take in rows ``visits`` of X by OPAUC. Changes the state.
 
-    The state keeps the class ``means``, ``scatters`` (n S, or its sketch), their ``traces`` and ``peak``, the largest
-    curvature so far.
+    The state keeps the class ``means``, ``scatters`` (n S, or its sketch), their ``traces``, ``peak``, the largest
+    curvature so far, and the ``rank`` that they are laid out for.
     """
+    if rank != state["rank"]:
+        raise ValueError(
+            f"Expected rank={state['rank']!r}, with which this stream began, got rank={rank!r}. "
+            "Set it back, or feed the stream from its start to a clone."
+        )
     moments = (state[name] for name in ("counts", "sums", "means", "scatters", "traces", "peak", "w"))
     stream = *moments, lam, eta
     if rank is None:

@@ -184,7 +184,7 @@ def solve_by_conjugate_gradients(X, y, lam, tol, max_iter):
     inverse_diagonal = np.ones_like(w) if is_wide else 1.0 / _hessian_diagonal(X, positive, lam, centre)
     gradient, objective, gap = record_square(trace, 0, w, X, positive, lam, centre)
     direction, old_slope = np.zeros_like(w), np.inf
-    n_iter = 0
+    n_iter, best = 0, (objective, gap, w)
     # at least one step, if there is one: w = 0 may be within tol (large lam, tiny features) but ranks nothing
     while gap > (tol if n_iter else 0.0) and n_iter < max_iter:
         n_iter += 1
@@ -196,6 +196,11 @@ def solve_by_conjugate_gradients(X, y, lam, tol, max_iter):
         curved = _hessian_product(X, positive, lam, centre, direction)
         w = w - (gradient @ direction) / (direction @ curved) * direction
         gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam, centre)
+        if objective > 0.5 or not np.isfinite(gap):
+            break  # no exact step leads above w = 0: large offsets of a sparse X have left nothing but rounding
+        best = min(best, (objective, gap, w), key=lambda point: point[0])
+    if not gap <= tol:
+        objective, gap, w = best
     status = CONVERGED if gap <= tol else MAX_ITER
     return SolverResult(w, None, objective, gap, n_iter, status, trace.as_history())
 

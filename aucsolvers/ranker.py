@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
 
 from aucsolvers.columns import plain_columns
 
@@ -20,6 +21,8 @@ class Ranker(BaseEstimator):
         Scores above it are classified as positive. Set on training rows.
     positive_label, negative_label : str
         What ``classify`` answers.
+    calibrator : fitted classifier with ``predict_proba``, default=None
+        Of a column of scores. With it there is ``predict_proba``.
 
     Examples
     --------
@@ -31,11 +34,12 @@ class Ranker(BaseEstimator):
     ['rest', 'rest', 'fraud', 'fraud']
     """
 
-    def __init__(self, scorer, threshold=0.0, positive_label="1", negative_label="-1"):
+    def __init__(self, scorer, threshold=0.0, positive_label="1", negative_label="-1", calibrator=None):
         self.scorer = scorer
         self.threshold = threshold
         self.positive_label = positive_label
         self.negative_label = negative_label
+        self.calibrator = calibrator
 
     def predict(self, X):
         """Return the scores, shape (n_samples,): the larger, the more likely positive.
@@ -49,3 +53,8 @@ class Ranker(BaseEstimator):
     def classify(self, X):
         """Return ``positive_label`` where the score exceeds the threshold, ``negative_label`` elsewhere."""
         return np.where(self.predict(X) > self.threshold, self.positive_label, self.negative_label)
+
+    @available_if(lambda self: self.calibrator is not None)
+    def predict_proba(self, X):
+        """Return the probabilities of ``negative_label`` and ``positive_label``, shape (n_samples, 2)."""
+        return self.calibrator.predict_proba(np.asarray(self.predict(X)).reshape(-1, 1))

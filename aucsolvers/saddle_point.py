@@ -300,10 +300,11 @@ def _epoch(rows, group, means, weight, b, batches, beta, u, w, ahead, lam, sigma
         _move(pull, inner(b, pull) / (c + square), c, b, theta, w, ahead)
 
 
-# Sums and stores never share a loop, as _rows.py explains.
+# Sums and stores never share a loop, as _rows.py explains. Inlined: a call may resolve to one copy of the function in
+# the process that compiles it and to another, optimised apart, in one that loads it from the cache: other last bits.
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", forceinline=True)
 def _gather_pull(delta, moved_negatives, moved_positives, means, b, boost, tau, u, w, pull):
     """Set pull to w/tau - b - (u + boost delta); then u += delta, delta = 0."""
     for f in range(w.shape[0]):
@@ -313,7 +314,7 @@ def _gather_pull(delta, moved_negatives, moved_positives, means, b, boost, tau, 
         delta[f] = 0.0
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", forceinline=True)
 def _move(pull, along, c, b, theta, w, ahead):
     """Set w to (pull - along b)/c, and ahead to where theta more of the same move leads."""
     for f in range(w.shape[0]):

@@ -8,6 +8,9 @@ its dual are (Hsieh et al. 2008, eq. 1-4; their C may differ from row to row wit
     w~(alpha) = sum_i alpha_i y_i x~_i
 
     hinge: D_ii = 0, U_i = C_i          squared hinge: D_ii = 1 / (2 C_i), U_i = infinity
+
+P may also have a linear term -w0'w~, which LinearSVM has not and MarginMeanSVM has: minimising the Lagrangian over w~
+then gives w~(alpha) = w0 + sum_i alpha_i y_i x~_i, and not a line more of the argument changes.
 """
 
 from dataclasses import dataclass
@@ -206,14 +209,17 @@ class LinearSVM(LinearScorer):
 # Driver ----------------------------------------------------------------------------------------------------------
 
 
-def solve_linear_svm(X, y, cost, *, squared, fit_intercept, tol, max_iter, rng, newton=True, alpha=None, w=None):
+def solve_linear_svm(
+    X, y, cost, *, squared, fit_intercept, tol, max_iter, rng, newton=True, alpha=None, w=None, linear_term=None
+):
     """Minimise P of this module's docstring from a dual point ``alpha`` (0 by default); return a SolverResult.
 
     X is C-ordered or CSR, float64 or float32, y is +-1.0, ``cost`` holds C_i > 0, ``rng`` is a Generator. ``w`` is the
-    weight vector w~ to go with alpha, w~(alpha) by default. Rows are visited in a fresh random order in every pass.
+    weight vector w~ to go with alpha, w~(alpha) by default; ``linear_term`` is w0, the constant feature's part last, 0
+    by default. Rows are visited in a fresh random order in every pass.
     ``state`` holds ``alpha`` and ``w``, all that is needed to go on. Without ``newton`` this is Algorithm 3 alone.
     """
-    problem = _pose(X, y, cost, squared, fit_intercept)
+    problem = _pose(X, y, cost, squared, fit_intercept, linear_term)
     run = _Run(problem, tol, max_iter)
     alpha = problem.feasible(alpha)
     fits = w is not None and len(w) == X.shape[1] + 1
@@ -274,6 +280,7 @@ class _Problem:
     # Per row y_i, U_i, D_ii and the step length 1 / (||x~_i||^2 + D_ii), which a visit finds in one cache line.
     constants: np.ndarray
     columns: object  # place of each feature's weight in w~, or a slice where all are in their own
+    linear_term: np.ndarray  # w0, in that order
 
     def weights_to_publish(self, w):
         """Return w~ in the order of the features."""
@@ -281,9 +288,7 @@ class _Problem:
 
     def weights_to_start_from(self, w):
         """Do the reverse."""
-        own = np.empty(len(w))
-        own[:-1][self.columns], own[-1] = w[:-1], w[-1]
-        return own
+        return _reordered(w, self.columns)
 
     def feasible(self, alpha):
         """Return alpha clipped to its bounds, or 0 if it is not of as many rows."""
@@ -293,9 +298,13 @@ class _Problem:
     def primal(self, alpha):
         """Return w~(alpha), the weight of the constant feature last."""
         if not alpha.any():  # a cold start: a reading of the rows saved
-            return np.zeros(self.X.shape[1] + 1)
+            return self.linear_term.copy()
         signed = self.y * alpha
-        return np.append(weighted_row_sum(self.X, signed), self.bias * signed.sum())
+        return self.linear_term + np.append(weighted_row_sum(self.X, signed), self.bias * signed.sum())
+
+    def norm_and_linear_term(self, w):
+        """Return the part of P that no row has, 1/2 ||w~||^2 - w0'w~."""
+        return 0.5 * float(w @ w) - float(self.linear_term @ w)
 
     def scores(self, w):
         if not w.any():
@@ -319,7 +328,14 @@ class _Problem:
         return steps * (n * (0.3 + squares) + 2000 + d * d / 12)
 
 
-def _pose(X, y, cost, squared, fit_intercept):
+def _reordered(w, columns):
+    """Return w~ with the weight of each feature in the place that ``columns`` has for it."""
+    own = np.empty(len(w))
+    own[:-1][columns], own[-1] = w[:-1], w[-1]
+    return own
+
+
+def _pose(X, y, cost, squared, fit_intercept, linear_term=None):
     """Return the _Problem: X in the faster of its two forms, D_ii, U_i and the step lengths."""
     if sparse.issparse(X):
         if not X.has_canonical_format:  # an entry stored in two parts would spoil ||x_i||^2
@@ -338,7 +354,9 @@ def _pose(X, y, cost, squared, fit_intercept):
     with np.errstate(divide="ignore"):
         # An all-zero row has gradient -1 always: with an infinite step it goes to its bound U_i, its optimum, at once.
         inverse = 1.0 / (square_norms + bias + diagonal)
-    return _Problem(X, y, cost, squared, bias, upper, np.column_stack([y, upper, diagonal, inverse]), columns)
+    linear_term = np.zeros(X.shape[1] + 1) if linear_term is None else _reordered(linear_term, columns)
+    constants = np.column_stack([y, upper, diagonal, inverse])
+    return _Problem(X, y, cost, squared, bias, upper, constants, columns, linear_term)
 
 
 class _Run:
@@ -364,7 +382,8 @@ class _Run:
         scores = self.problem.scores(w)
         loss, gap = loss_and_gap(self.problem.y * scores, alpha, self.problem.cost, self.problem.squared)
         gap += 0.5 * float(np.sum((w - w_of_alpha) ** 2))  # eq. 1 below
-        self.point, self.certified_at = _Point(alpha, w, 0.5 * float(w @ w) + loss, gap), self.updates
+        objective = self.problem.norm_and_linear_term(w) + loss
+        self.point, self.certified_at = _Point(alpha, w, objective, gap), self.updates
         positive = self.problem.y > 0
         self.trace.add(self.updates, self.point.objective, gap, scores[positive], scores[~positive])
 
@@ -395,8 +414,8 @@ class _Point:
 #     alpha_i = clip(c_i + k_i t, 0, U_i),    gradient w~ - w~(alpha),    Hessian I + sum_free k_i x~_i x~_i',
 #
 # and c = the last alpha and k_i = C_i / (2 width) with a shrinking width end at the hinge's own optimum. The squared
-# hinge has that form as it is: D_ii = 1 / k_i, c = 0, k_i = 2 C_i. As w~'w~(alpha) = sum_i alpha_i y_i w~'x~_i, any w~
-# and feasible alpha have
+# hinge has that form as it is: D_ii = 1 / k_i, c = 0, k_i = 2 C_i. As w~'w~(alpha) = w0'w~ + sum_i alpha_i y_i w~'x~_i,
+# any w~ and feasible alpha have
 #
 #     P(w~) - D(alpha) = 1/2 ||w~ - w~(alpha)||^2 + the sum over rows of loss_and_gap,                             (1)
 #
@@ -477,7 +496,7 @@ def _move(problem, here, direction):
     is kept, and cut where the slope's chord crosses 0 or at least at a tenth.
     """
     change = problem.margins(direction)
-    fixed, rising = float(here.w @ direction), float(direction @ direction)
+    fixed, rising = float((here.w - problem.linear_term) @ direction), float(direction @ direction)
     start = float(here.gradient @ direction)
     low, slope_low, high, slope_high, step = 0.0, start, np.inf, np.inf, 1.0
     for _ in range(MAX_TRIALS):

@@ -73,7 +73,10 @@ def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig
 
 
 def parse_method(text: str) -> MethodConfig:
-    """Return the method spelt as ``solver``, ``sampler+solver``, ``kernel+solver`` or ``sampler+kernel+solver``."""
+    """Return the method spelt as ``solver``, ``sampler+solver``, ``kernel+solver`` or ``sampler+kernel+solver``.
+
+    Sampler and solver may be import paths, or joined as in ``u1_zovr``.
+    """
     *front, solver = text.split("+")
     kernel = front.pop() if len(front) == 2 or (front and front[-1] in catalogue.KERNELS) else "none"
     sampler = "+".join(front) if front else "none"
@@ -165,12 +168,13 @@ def _whereabouts(entry: datasets.Entry) -> str:
 def _solvers() -> Table:
     table = Table("name", "searched", "what it minimises and how", box=None)
     for name, entry in catalogue.SOLVERS.items():
-        table.add_row(name, entry.grid[0] if entry.grid else "", entry.summary)
+        table.add_row(name, ", ".join(parameter for parameter, _ in (entry.grid, *entry.also)), entry.summary)
     without = [name for name, entry in catalogue.SOLVERS.items() if not entry.takes_kernel]
     table.caption_justify = "left"
     table.caption = (
         f"All but {', '.join(without)} also run in a kernel's space: `kernel: gaussian` in a config, "
-        "gaussian+SOLVER on the command line (aucflow list kernels)."
+        "gaussian+SOLVER on the command line (aucflow list kernels). Any classifier of scikit-learn's kind is a solver "
+        "by its import path: sklearn.svm.SVC."
     )
     return table
 
@@ -183,9 +187,14 @@ def _kernels() -> Table:
 
 
 def _samplers() -> Table:
-    table = Table("name", "what it keeps", box=None)
+    table = Table("name", "what it keeps or adds", box=None)
     for name, entry in catalogue.SAMPLERS.items():
-        table.add_row(name, entry.summary if entry else "every training row")
+        table.add_row(name, entry.summary if entry else "keep every training row")
+    table.caption_justify = "left"
+    table.caption = (
+        "SAMPLER+SOLVER on the command line, or SAMPLER_SOLVER: u1_zovr. Any sampler of imbalanced-learn's kind is one "
+        "by its import path: imblearn.under_sampling.NearMiss."
+    )
     return table
 
 

@@ -1,4 +1,4 @@
-"""The experiment flow: download → convert → check → split → undersample → train → evaluate → track → report."""
+"""The experiment flow: download → convert → check → split → search → undersample → train → evaluate → report."""
 
 import time
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from pathlib import Path
 from prefect import flow
 
 from flows.preflight import conversion_rule, split_seed
+from tasks.catalogue import short_name
 from tasks.check import check
 from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
 from tasks.convert import convert
@@ -16,6 +17,7 @@ from tasks.evaluate import evaluate
 from tasks.log import run_logger
 from tasks.progress import announce
 from tasks.report import write_report
+from tasks.search import search
 from tasks.seeds import seed_for
 from tasks.split import all_rows, split
 from tasks.store import FOLDER
@@ -83,17 +85,22 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
     everything = (*splits, all_rows(dataset))
     child = start_child(parent, dataset, method)
     settled = settle_sampler(method, dataset)
+    identity = {
+        "dataset": dataset.name,
+        "method": method.label,
+        "solver": short_name(method.solver),
+        "sampler": short_name(method.sampler),
+        "kernel": method.kernel,
+        "probabilities": method.probabilities,
+    }
     start = time.perf_counter()
     try:
-        samples = undersample(dataset, everything, settled, config.preprocessing, seed)
-        models = train(dataset, everything, samples, settled, config, seed)
+        choices = search(dataset, everything, settled, config, seed)
+        samples = undersample(dataset, everything, choices, settled, config.preprocessing, seed)
+        models = train(dataset, everything, samples, choices, settled, config, seed)
         evaluations = evaluate(dataset, splits, models[:-1])
         result = MethodResult(
-            dataset=dataset.name,
-            method=method.label,
-            solver=method.solver,
-            sampler=method.sampler,
-            kernel=method.kernel,
+            **identity,
             samples=samples,
             models=models[:-1],
             evaluations=evaluations,
@@ -106,15 +113,7 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
         reason = f"{type(error).__name__}: {error}"
         run_logger().error("%s %s failed: %s", dataset.name, method.label, reason)
         close_run(child, "FAILED", reason)
-        return MethodResult(
-            dataset=dataset.name,
-            method=method.label,
-            solver=method.solver,
-            sampler=method.sampler,
-            kernel=method.kernel,
-            seconds=time.perf_counter() - start,
-            error=reason,
-        )
+        return MethodResult(**identity, seconds=time.perf_counter() - start, error=reason)
     except BaseException:
         close_run(child, "KILLED", "interrupted")
         raise

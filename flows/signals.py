@@ -54,13 +54,24 @@ def stoppable() -> Iterator[None]:
             yield
     except (Exception, KeyboardInterrupt) as error:
         # of a terminal that was closed also every attempt to write to it fails
-        if received or isinstance(error, KeyboardInterrupt):
-            raise Stopped(received[0] if received else signal.SIGINT, notes_of(error)) from None
+        number = received[0] if received else terminated_by(error)
+        if number or isinstance(error, KeyboardInterrupt):
+            raise Stopped(number or signal.SIGINT, notes_of(error)) from None
         raise
     finally:
         sys.unraisablehook = sys.__unraisablehook__
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def terminated_by(error: BaseException | None) -> int | None:
+    """Return the signal that Prefect's own handler took, if that is what an error came of."""
+    prefect = sys.modules.get("prefect.exceptions")
+    while prefect is not None and error is not None:
+        if isinstance(error, prefect.TerminationSignal):
+            return error.signal
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def notes_of(error: BaseException | None) -> str:

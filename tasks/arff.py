@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from tasks.errors import BadInput, nearest
+from tasks.files import refuse_width
 
 MISSING = ("?", "<null>")
 NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE)
@@ -94,6 +95,10 @@ def _read_header(lines: Iterator[tuple[int, str]], name: str) -> Relation:
         keyword, rest = (*line.split(None, 1), "")[:2]
         keyword = keyword.lower()
         if keyword == "@data":
+            if rest and not rest.startswith("%"):
+                raise BadInput(
+                    f"{name}, line {number}: expected @data on a line of its own, got '{_short(line)}'. Break the line."
+                )
             return _checked_header(relation, number, name)
         if keyword == "@attribute":
             relation.attributes.append(_attribute(rest, number, name))
@@ -111,10 +116,11 @@ def _checked_header(relation: Relation, number: int, name: str) -> Relation:
     names = [a.name for a in relation.attributes]
     if not names:
         raise BadInput(f"{name}, line {number}: expected an @attribute line before @data, got none. Declare them.")
+    refuse_width(len(names), name)
     for output in relation.outputs:
         if output not in names:
             raise BadInput(
-                f"{name}: expected @outputs to name an attribute, got '{output}'.{nearest(output, names)} "
+                f"{name}: expected @outputs to name an attribute, got '{_short(output)}'.{nearest(output, names)} "
                 "Mend the @outputs line."
             )
     return relation
@@ -180,7 +186,7 @@ def _read_rows(
 
 def _sparse_row(line: str, attributes: list[Attribute], number: int, name: str) -> list[str]:
     """Return the full row of a sparse one, ``{index value, …}`` with indices from 0."""
-    row = [a.omitted for a in attributes]
+    row, seen = [a.omitted for a in attributes], set()
     body, position = line[1:].removesuffix("}").strip(), 0
     items = body + "," if body else ""
     while position < len(items) or not line.endswith("}"):
@@ -195,6 +201,9 @@ def _sparse_row(line: str, attributes: list[Attribute], number: int, name: str) 
                 f"{name}, line {number}: expected attribute indices from 0 to {len(row) - 1}, got {_short(match[1])}. "
                 "Mend that line."
             )
+        if index in seen:
+            raise BadInput(f"{name}, line {number}: expected each index once, got {index} twice. Mend that line.")
+        seen.add(index)
         row[index] = _unquoted(match[2], number, name)
         position = match.end()
     return row

@@ -1,9 +1,12 @@
 """What can be named in a config: solvers, samplers and kernels, each with one line of explanation.
 
-Estimators are imported when they are built, so that a list or a validation costs no numba.
+Estimators are imported when they are built, so that a list or a validation costs no numba. Beside the names of this
+catalogue, any classifier of scikit-learn's kind and any sampler of imbalanced-learn's is taken by its import path.
 """
 
+import re
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,12 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 LAMBDA_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+LAM2_GRID = (1.0, 10.0, 100.0, 1000.0)
+ZOVR_GRID = (1.0, 10.0, 100.0)  # the noise of its estimates grows with lam2 squared
 GAMMA_GRID = (0.1, 1.0, 10.0)  # in units of 1/(features * variance)
+GAMMA_FACTOR = "gamma_factor"  # the name of such a multiple among the searched parameters
+
+IMPORT_PATH = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,12 @@ class Entry:
     params: tuple[tuple[str, Any], ...] = ()
     grid: tuple[str, tuple[float, ...]] | None = None  # the parameter that inner cross-validation chooses
     takes_kernel: bool = True  # a solver of linear scores: a kernel's features may take the place of the data's
+    also: tuple[tuple[str, tuple[float, ...]], ...] = ()  # further parameters that inner cross-validation chooses
+
+    @property
+    def is_ours(self) -> bool:
+        """Tell whether the class is one of aucsolvers: certified, and its parameters checked without data."""
+        return self.path.startswith("aucsolvers")
 
     def build(self, **params: Any) -> Any:
         """Return the estimator with these parameters on top of the fixed ones."""
@@ -40,6 +54,7 @@ class Entry:
 # an online solver that is fitted whole need not keep its stream: a stored model then holds no training rows
 _FITTED_WHOLE = (("keep_stream", False),)
 _LAMBDA = ("lam", LAMBDA_GRID)
+_GAMMA = (GAMMA_FACTOR, GAMMA_GRID)
 
 SOLVERS: dict[str, Entry] = {
     "svm_or": Entry(
@@ -96,6 +111,40 @@ SOLVERS: dict[str, Entry] = {
         ("C", C_GRID),
         takes_kernel=False,
     ),
+    "margin_mean": Entry(
+        "aucsolvers:MarginMeanSVM",
+        "margin-mean SVM, linear, dual coordinate descent to its exact optimum",
+        (("kernel", "linear"),),
+        ("lam2", LAM2_GRID),
+    ),
+    "margin_mean_rbf": Entry(
+        "aucsolvers:MarginMeanSVM",
+        "margin-mean SVM with Gaussian kernel, to its exact optimum",
+        (("kernel", "rbf"),),
+        ("lam2", LAM2_GRID),
+        takes_kernel=False,
+        also=(_GAMMA,),
+    ),
+    "zovr": Entry(
+        "aucsolvers:ZOVR",
+        "margin-mean SVM, linear, from values of its objective alone, variance-reduced",
+        (("kernel", "linear"),),
+        ("lam2", ZOVR_GRID),
+    ),
+    "zovr_rbf": Entry(
+        "aucsolvers:ZOVR",
+        "margin-mean SVM with Gaussian kernel, from values of its objective alone",
+        (("kernel", "rbf"),),
+        ("lam2", ZOVR_GRID),
+        takes_kernel=False,
+        also=(_GAMMA,),
+    ),
+    "zo_svm": Entry(
+        "aucsolvers:ZOVR",
+        "hinge SVM, linear, zeroth-order stochastic gradient: the baseline of zovr's source",
+        (("kernel", "linear"), ("variance_reduction", False), ("lam1", 0.0)),
+        ("lam2", ZOVR_GRID),
+    ),
 }
 
 _SAMPLER = "aucsolvers:GeometricUnderSampler"
@@ -105,10 +154,12 @@ SAMPLERS: dict[str, Entry | None] = {
     "u1": Entry(_SAMPLER, "keep majority rows the likelier, the nearer the SVM's hyperplane", (("scheme", "u1"),)),
     "u2": Entry(_SAMPLER, "u1 on the 10 n+ majority rows nearest the hyperplane", (("scheme", "u2"),)),
     "wu": Entry(_SAMPLER, "weighted under-sampling, the precursor of u1 and u2", (("scheme", "wu"),)),
+    "random": Entry("imblearn.under_sampling:RandomUnderSampler", "majority rows at random, until both are equal"),
+    "mwmote": Entry("aucsolvers:MWMOTE", "adds minority rows between hard ones near the majority, within clusters"),
+    "smote": Entry("imblearn.over_sampling:SMOTE", "adds minority rows between neighbouring ones, anywhere"),
 }
 
 _FEATURES = "aucsolvers.approximation:KernelFeatures"
-_GAMMA = ("gamma_factor", GAMMA_GRID)
 KERNELS: dict[str, Entry | None] = {
     "none": None,
     "gaussian": Entry(
@@ -127,12 +178,12 @@ KERNELS: dict[str, Entry | None] = {
 
 
 def solver(name: str) -> Entry:
-    """Return a solver's entry, or refuse the name with the nearest one."""
+    """Return the entry of a solver's name or import path, or refuse it with the nearest name."""
     return _look_up("solver", name, SOLVERS)
 
 
 def sampler(name: str) -> Entry | None:
-    """Return a sampler's entry (None for ``none``), or refuse the name with the nearest one."""
+    """Return the entry of a sampler's name or import path (None for ``none``), or refuse it with the nearest name."""
     return _look_up("sampler", name, SAMPLERS)
 
 
@@ -141,7 +192,50 @@ def kernel(name: str) -> Entry | None:
     return _look_up("kernel", name, KERNELS)
 
 
+def short_name(name: str) -> str:
+    """Return what tables call a solver or sampler: its name, or the class that an import path leads to."""
+    return name.rpartition(".")[2]
+
+
+def split_alias(name: str) -> tuple[str, str] | None:
+    """Return sampler and solver of a name that joins two of ours, as papers write them: "u1_zovr"; else None."""
+    front, _, back = name.partition("_")
+    if name in SOLVERS or SAMPLERS.get(front) is None or back not in SOLVERS:
+        return None
+    return front, back
+
+
 def _look_up(kind: str, name: str, known: dict[str, Any]) -> Any:
-    if name not in known:
-        raise BadInput(f"Expected a {kind} out of {', '.join(known)}; got '{name}'.{nearest(name, tuple(known))}")
-    return known[name]
+    if name in known:
+        return known[name]
+    if kind in METHODS and re.fullmatch(IMPORT_PATH, name):
+        return _imported(kind, name)
+    raise BadInput(f"Expected a {kind} out of {', '.join(known)}; got '{name}'.{nearest(name, tuple(known))}")
+
+
+# what a class has to have, each group in one of its spellings
+METHODS = {"solver": (("fit",), ("decision_function", "predict_proba")), "sampler": (("fit_resample",),)}
+
+
+@cache
+def _imported(kind: str, path: str) -> Entry:
+    """Return the entry of a class by its import path, or say why it is none; nothing is searched by default."""
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise BadInput(
+            f"Expected a {kind} that can be imported, got '{path}': {error}. Check the spelling, or install it."
+        ) from None
+    wanted = METHODS[kind]
+    if not isinstance(found, type) or not all(any(hasattr(found, m) for m in group) for group in wanted):
+        words = " and ".join(" or ".join(group) for group in wanted)
+        raise BadInput(f"Expected a class with {words} as {kind}, got '{path}'. Name another.")
+    entry = Entry(f"{module}:{name}", f"{name} of {module.partition('.')[0]}")
+    try:
+        entry.parameter_names()
+    except (TypeError, AttributeError) as error:
+        raise BadInput(
+            f"Expected a {kind} that is made without arguments and has get_params, got '{path}': {error}. Name another."
+        ) from None
+    return entry

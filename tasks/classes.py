@@ -31,31 +31,64 @@ class Classes:
     rule: str  # in words
 
 
+@dataclass(frozen=True)
+class Division:
+    """Which labels are +1, which -1 and which left out, as a rule divides them; says nothing of single rows."""
+
+    positive: str
+    negative: str
+    counts: dict[str, int]
+    sides: dict[str, int]
+    rule: str
+    kept: np.ndarray | None = None  # of the positive rows in their order, whether to_ratio keeps each; None: all
+
+    def sides_of(self, codes: np.ndarray, labels: np.ndarray, seen: int = 0) -> np.ndarray:
+        """Return y of rows with these labels, of which ``codes`` are the positions; ``seen`` positives came before."""
+        y = np.array([self.sides[label] for label in labels], dtype=np.int8)[codes]
+        if self.kept is not None:
+            positive = np.flatnonzero(y > 0)
+            y[positive[~self.kept[seen : seen + len(positive)]]] = 0
+        return y
+
+
 def two_classes(labels: pd.Series, column: str, rule: ConversionRule, place: Callable[[int], str]) -> Classes:
     """Return the labels of a column as two classes.
 
     By default the rarer of two labels is positive, and of two that are equally frequent the one that sorts last; of
     more labels the rule has to say which. See ``ConversionRule`` for what else there is.
     """
+    codes, values = coded_labels(labels, column, place)
+    division = divide(dict(zip(values, np.bincount(codes).tolist(), strict=True)), column, rule)
+    y = division.sides_of(codes, values)
+    return Classes(y, division.positive, division.negative, division.counts, division.sides, division.rule)
+
+
+def coded_labels(labels: pd.Series, column: str, place: Callable[[int], str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the position of each row's label, and the labels as texts; a row without one is refused."""
     codes, values = pd.factorize(_as_text_labels(labels), sort=False)
     if (codes < 0).any():
         raise BadInput(
             f"Expected a label in every row of column '{column}', got {int((codes < 0).sum())} without, the first in "
             f"{place(int(np.argmax(codes < 0)))}. Fill them in or remove the rows."
         )
-    counts = dict(zip(values, np.bincount(codes).tolist(), strict=True))
+    return codes, values
+
+
+def divide(counts: dict[str, int], column: str, rule: ConversionRule) -> Division:
+    """Return how a rule divides labels, given with their numbers of rows."""
     counts = {label: counts[label] for label in sorted(counts, key=_order)}
     if len(counts) < 2:
-        got = shortened(values[0])
+        got = shortened(next(iter(counts)))
         raise BadInput(f"Expected two classes in column '{column}', got one ({got}). Choose the target with --target.")
     sides, words = _SIDES[rule.conversion](counts, column, rule)
-    y = np.array([sides[label] for label in values], dtype=np.int8)[codes]
     positive, negative = ([label for label in counts if sides[label] == side] for side in (1, -1))
     rest = len(counts) > 2 and len(positive) == 1 and len(negative) == len(counts) - 1
+    kept = None
     if rule.to_ratio is not None:
-        words += f"; thinned from {(y > 0).sum():,} to ratio {rule.to_ratio:g} (seed {rule.seed})"
-        y = _thinned(y, rule.to_ratio, rule.seed)
-    return Classes(y, _joined(positive), "rest" if rest else _joined(negative), counts, sides, words)
+        n_pos, n_neg = (sum(counts[label] for label in group) for group in (positive, negative))
+        words += f"; thinned from {n_pos:,} to ratio {rule.to_ratio:g} (seed {rule.seed})"
+        kept = _kept(n_pos, n_neg, rule.to_ratio, rule.seed)
+    return Division(_joined(positive), "rest" if rest else _joined(negative), counts, sides, words, kept)
 
 
 def _joined(labels: list[str]) -> str:
@@ -135,19 +168,17 @@ def _asked(positive: str, counts: dict[str, int]) -> str:
     return f"{positive} against the rest" if len(counts) > 2 else f"{positive} positive as asked"
 
 
-def _thinned(y: np.ndarray, ratio: float, seed: int) -> np.ndarray:
-    """Return y with as many positives left, drawn at random, as make n-/n+ the ratio; the others become 0."""
-    rows = np.flatnonzero(y > 0)
-    n_neg = int((y < 0).sum())
+def _kept(n_pos: int, n_neg: int, ratio: float, seed: int) -> np.ndarray:
+    """Return which positives are kept, drawn at random: as many as make n-/n+ the ratio."""
     wanted = round(n_neg / ratio)
-    if not 1 <= wanted <= len(rows):
+    if not 1 <= wanted <= n_pos:
         raise BadInput(
-            f"Expected to_ratio between {n_neg / len(rows):.4g}, the data's own, and {n_neg:,} (one positive row), got "
+            f"Expected to_ratio between {n_neg / n_pos:.4g}, the data's own, and {n_neg:,} (one positive row), got "
             f"{ratio:g}. Positives can only be thinned out. Choose a ratio in between."
         )
-    y = y.copy()
-    y[np.random.default_rng(seed).permutation(rows)[wanted:]] = 0
-    return y
+    kept = np.ones(n_pos, dtype=bool)
+    kept[np.random.default_rng(seed).permutation(n_pos)[wanted:]] = False
+    return kept
 
 
 # Labels and words ------------------------------------------------------------------------------------------------

@@ -4,17 +4,23 @@ The YAML is version 1.2 (``yes`` is a word, ``1e-3`` a number, a key given twice
 """
 
 import re
+from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from tasks import catalogue
-from tasks.datasets import OPENML, Conversion, find
+from tasks.catalogue import GAMMA_FACTOR
+from tasks.datasets import OPENML, Conversion, find, suites
 from tasks.errors import BadInput, nearest
 from tasks.schema import Strict, parse, read_yaml
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+Scalar = bool | int | float | str | None
+Grids = dict[str, tuple[Scalar, ...]]
+MOST_CANDIDATES = 1000
 
 
 FROM_AFAR = ("sklearn:", "catalogue:", "openml:")
@@ -89,7 +95,10 @@ def _stem(source: Any) -> str:
 
 
 class MethodConfig(Strict):
-    """A solver, sampler and kernel in front of it, and their parameters; the grids override what is searched."""
+    """A solver, sampler and kernel in front of it, and their parameters; the grids override what is searched.
+
+    Solver and sampler are names of the catalogue or import paths; ``u1_zovr`` is short for sampler u1 and solver zovr.
+    """
 
     solver: str
     sampler: str = "none"
@@ -98,13 +107,24 @@ class MethodConfig(Strict):
     params: dict[str, Any] = Field(default_factory=dict)
     sampler_params: dict[str, Any] = Field(default_factory=dict)
     kernel_params: dict[str, Any] = Field(default_factory=dict)
-    grid: tuple[Positive, ...] | None = Field(default=None, min_length=1)
+    grid: tuple[Positive, ...] | None = Field(default=None, min_length=1)  # short for search: {main parameter: …}
+    search: dict[str, Annotated[tuple[Scalar, ...], Field(min_length=1)]] | None = None
     gamma_grid: tuple[Positive, ...] | None = Field(default=None, min_length=1)  # multiples of the kernel's gamma
+    probabilities: Literal["sigmoid", "isotonic"] | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _expand(cls, data: Any) -> Any:
-        return {"solver": data} if isinstance(data, str) else data
+        data = {"solver": data} if isinstance(data, str) else data
+        alias = catalogue.split_alias(data["solver"]) if isinstance(data, dict) and _is_text(data, "solver") else None
+        if alias is None:
+            return data
+        if data.get("sampler", "none") != "none":
+            raise ValueError(
+                f"Expected one sampler, got '{alias[0]}' in solver '{data['solver']}' and sampler '{data['sampler']}'. "
+                f"Write solver: {alias[1]}."
+            )
+        return data | {"sampler": alias[0], "solver": alias[1]}
 
     @field_validator("solver")
     @classmethod
@@ -126,13 +146,40 @@ class MethodConfig(Strict):
 
     @model_validator(mode="after")
     def _known_params(self) -> "MethodConfig":
-        searched, _ = catalogue.solver(self.solver).grid
-        if self.grid is not None and searched in self.params:
-            raise ValueError(f"Expected either grid or params.{searched}, got both. A value in params is not searched.")
-        _check_params(self.solver, catalogue.solver(self.solver), self.params)
+        entry = catalogue.solver(self.solver)
+        if self.grid is not None:
+            self._check_grid(entry)
+        _check_params(self.solver, entry, self.params)
+        self._check_search(entry)
         _check_part("sampler", self.sampler, catalogue.sampler(self.sampler), self.sampler_params)
         _check_part("kernel", self.kernel, catalogue.kernel(self.kernel), self.kernel_params)
         return self
+
+    def _check_grid(self, entry: catalogue.Entry) -> None:
+        if entry.grid is None:
+            raise ValueError(f"Expected search with {self.solver}, got grid. Write search: {{PARAMETER: [values]}}.")
+        for place, given in (("params", self.params), ("search", self.search or {})):
+            if entry.grid[0] in given:
+                raise ValueError(
+                    f"Expected either grid or {place}.{entry.grid[0]}, got both. A value in params is not searched."
+                )
+
+    def _check_search(self, entry: catalogue.Entry) -> None:
+        """Refuse what cannot be searched: a parameter that is given, or unknown, or a value that a fit would refuse."""
+        for name, values in (self.search or {}).items():
+            if name in self.params or (name == GAMMA_FACTOR and "gamma" in (*self.params, *self.search)):
+                raise ValueError(f"Expected {name} in search alone, got it in params or beside gamma. Leave one out.")
+            if name == "scale":
+                raise ValueError("Expected no parameter named scale in search. Give preprocessing a list of scales.")
+            if name == GAMMA_FACTOR and not entry.takes_kernel:
+                if any(isinstance(value, bool) or not isinstance(value, int | float) or value <= 0 for value in values):
+                    raise ValueError(f"Expected numbers > 0 for {GAMMA_FACTOR}, got {list(values)}. Change them.")
+                continue
+            for value in values:
+                _check_params(self.solver, entry, self.params | {name: value})
+        count = prod(len(values) for values in self.searched.values()) * max(1, len(self.gamma_search))
+        if count > MOST_CANDIDATES:
+            raise ValueError(f"Expected at most {MOST_CANDIDATES} candidates, got {count}. Shorten the grids.")
 
     @model_validator(mode="after")
     def _fitting_kernel(self) -> "MethodConfig":
@@ -143,22 +190,54 @@ class MethodConfig(Strict):
             )
         if self.gamma_grid is not None and self.kernel == "none":
             raise ValueError("Expected no gamma_grid with kernel 'none'. Name a kernel or leave it out.")
-        if self.gamma_grid is not None and "gamma_factor" in self.kernel_params:
+        if self.gamma_grid is not None and GAMMA_FACTOR in self.kernel_params:
             raise ValueError("Expected either gamma_grid or kernel_params.gamma_factor, got both. Leave one out.")
         return self
 
     @property
     def label(self) -> str:
         """The method's name in the store: its own, or made of its parts (``auto+gaussian+svm_or``, ``sdcd``)."""
-        return self.name or "+".join(part for part in (self.sampler, self.kernel, self.solver) if part != "none")
+        parts = (catalogue.short_name(part) for part in (self.sampler, self.kernel, self.solver) if part != "none")
+        return self.name or "+".join(parts)
 
     @property
-    def search(self) -> tuple[str, tuple[float, ...]]:
-        """The searched parameter and its values, ascending; a value given in ``params`` is not searched."""
-        name, values = catalogue.solver(self.solver).grid
-        if name in self.params:
-            return name, (float(self.params[name]),)
-        return name, tuple(sorted(set(self.grid or values)))
+    def main_parameter(self) -> str | None:
+        """The first of the searched parameters, which curves are drawn over; None where there is none."""
+        return next(iter(self.searched), None)
+
+    @property
+    def searched(self) -> Grids:
+        """The solver's searched parameters and their values, the usual one first.
+
+        A value of it in ``params`` is the only one. Numbers ascend; other values keep their order.
+        """
+        entry = catalogue.solver(self.solver)
+        usual = dict(([entry.grid] if entry.grid else []) + list(entry.also))
+        if "gamma" in {**self.params, **(self.search or {})}:
+            usual.pop(GAMMA_FACTOR, None)
+        if entry.grid and entry.grid[0] in self.params:
+            usual[entry.grid[0]] = (float(self.params[entry.grid[0]]),)
+        elif entry.grid and self.grid is not None:
+            usual[entry.grid[0]] = self.grid
+        usual |= self.search or {}
+        return {name: _in_order(values) for name, values in usual.items()}
+
+    @property
+    def solver_candidates(self) -> list[dict[str, Scalar]]:
+        """Every combination of the searched parameters' values, the first parameter changing fastest."""
+        grids = self.searched
+        turns = product(*reversed(grids.values()))
+        return [dict(zip(grids, reversed(values), strict=True)) for values in turns]
+
+    def candidates(self, scales: tuple[str, ...]) -> list[dict[str, Scalar]]:
+        """Every combination of parameters in the order in which they are tried: by scale, then γ, then the solver's."""
+        tried = []
+        for scale in scales:
+            for factor in self.gamma_search or (None,):
+                front = {} if factor is None else {GAMMA_FACTOR: factor}
+                front |= {"scale": scale} if len(scales) > 1 else {}
+                tried += [own | front for own in self.solver_candidates]
+        return tried
 
     @property
     def gamma_search(self) -> tuple[float, ...]:
@@ -172,6 +251,21 @@ class MethodConfig(Strict):
         if "gamma" in self.kernel_params and self.gamma_grid is None:
             return (1.0,)
         return tuple(sorted(set(self.gamma_grid or values)))
+
+
+def _is_text(data: dict[str, Any], key: str) -> bool:
+    return isinstance(data.get(key), str)
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a searched value is a number, so that it has an order; True and False have none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _in_order(values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    if all(is_number(value) for value in values):
+        return tuple(sorted(set(values)))
+    return tuple({(type(value), value): value for value in values}.values())  # True is not 1 here
 
 
 def _check_part(kind: str, name: str, entry: catalogue.Entry | None, params: dict[str, Any]) -> None:
@@ -192,7 +286,25 @@ def _check_params(name: str, entry: catalogue.Entry, params: dict[str, Any]) -> 
             raise ValueError(
                 f"Expected parameters of {name} out of {', '.join(known)}; got '{key}'.{nearest(key, known)}"
             )
-    entry.build(**params).check_parameters()
+    estimator = entry.build(**params)
+    if hasattr(estimator, "check_parameters"):
+        estimator.check_parameters()
+    else:
+        _check_by_fitting_nothing(estimator)
+
+
+def _check_by_fitting_nothing(estimator: Any) -> None:
+    """Refuse values as the estimator itself does: scikit-learn's kind look at parameters before they look at rows.
+
+    Their error for parameters has no public name; that of there being no rows is expected, and any other is left to
+    the fit on real rows.
+    """
+    fit = getattr(estimator, "fit_resample", None) or estimator.fit
+    try:
+        fit([], [])
+    except Exception as error:
+        if type(error).__name__ == "InvalidParameterError":
+            raise ValueError(f"Expected valid parameters: {error}") from None
 
 
 class ValidationConfig(Strict):
@@ -202,6 +314,7 @@ class ValidationConfig(Strict):
     repeats: int = Field(default=1, ge=1, le=100, strict=True)
     inner_folds: int = Field(default=3, ge=2, le=20, strict=True)
     select_by: Literal["auc", "gmean"] = "auc"
+    threshold: Literal["training", "out_of_fold"] = "training"  # whose scores of the training rows set the final cut
     split: Literal["stratified", "grouped_by_duplicates"] = "stratified"  # grouped: copies stay on one side
 
     @property
@@ -210,12 +323,35 @@ class ValidationConfig(Strict):
         return self.split == "grouped_by_duplicates"
 
 
-class PreprocessingConfig(Strict):
-    """Fitted on the training rows only."""
+SCALES = ("standard", "minmax", "quantile", "unit_rows", "centred_unit_rows", "none")
 
-    scale: Literal["standard", "minmax", "quantile", "unit_rows", "centred_unit_rows", "none"] = "standard"
+
+class PreprocessingConfig(Strict):
+    """Fitted on the training rows only; of several scales the inner cross-validation chooses one."""
+
+    scale: str | tuple[str, ...] = "standard"
     impute: Literal["median", "mean", "most_frequent"] = "median"
     max_categories: int = Field(default=100, ge=2, le=10_000, strict=True)
+
+    @field_validator("scale", mode="before")
+    @classmethod
+    def _known_scales(cls, value: Any) -> Any:
+        given = list(value) if isinstance(value, list | tuple) else [value]
+        strange = [scale for scale in given if scale not in SCALES]
+        if strange or not given:
+            got = repr(strange[0]) if strange else "an empty list"
+            known = ", ".join(repr(scale) for scale in SCALES)
+            raise ValueError(f"expected {known}, or a list of them, got {got}. Change it")
+        return tuple(dict.fromkeys(given)) if len(set(given)) > 1 else given[0]
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """Return the scales to choose from, one if there is no choice."""
+        return self.scale if isinstance(self.scale, tuple) else (self.scale,)
+
+    def settled(self, scale: str | None = None) -> "PreprocessingConfig":
+        """Return the section with one scale: the given one, or the first of several."""
+        return self.model_copy(update={"scale": scale or self.scales[0]})
 
 
 class ExperimentConfig(Strict):
@@ -229,6 +365,22 @@ class ExperimentConfig(Strict):
     preprocessing: PreprocessingConfig = PreprocessingConfig()
     workers: int = Field(default=1, ge=1, le=64, strict=True)
     offline: bool = Field(default=False, strict=True)
+    reference: str | None = None  # a source's printed figures that the report sets beside ours
+
+    @field_validator("datasets", mode="before")
+    @classmethod
+    def _expand_suites(cls, entries: Any) -> Any:
+        if not isinstance(entries, list | tuple):
+            return entries
+        return [name for entry in entries for name in (_of_suite(entry) if _is_suite(entry) else [entry])]
+
+    @field_validator("reference")
+    @classmethod
+    def _known_reference(cls, name: str | None) -> str | None:
+        known = tuple(sorted(path.stem for path in (catalogue.CONFIGS / "reference").glob("*.csv")))
+        if name is not None and name not in known:
+            raise ValueError(f"Expected a reference out of {', '.join(known)}; got '{name}'.{nearest(name, known)}")
+        return name
 
     @field_validator("validation", "preprocessing", mode="before")
     @classmethod
@@ -245,6 +397,18 @@ class ExperimentConfig(Strict):
             if twice:
                 raise ValueError(f"Expected each {kind} once, got '{twice[0]}' twice. Remove one or give it a name.")
         return self
+
+
+def _is_suite(entry: Any) -> bool:
+    return isinstance(entry, dict) and set(entry) == {"suite"}
+
+
+def _of_suite(entry: dict[str, Any]) -> tuple[str, ...]:
+    """Return the data sets of ``{suite: NAME}``, or refuse the name with the nearest one."""
+    known, name = suites(), str(entry["suite"])
+    if name not in known:
+        raise ValueError(f"Expected a suite out of {', '.join(known)}; got '{name}'.{nearest(name, tuple(known))}")
+    return known[name]
 
 
 def load_config(name_or_path: str, **overrides: Any) -> ExperimentConfig:

@@ -108,12 +108,14 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     if raw_table.X.shape[0] == 0:
         raise BadInput(f"{raw.path.name}: expected rows of data, got none. Give a file with rows.")
     if isinstance(raw_table.X, pd.DataFrame):
-        features, labels, name = _take_target(raw_table, rule, raw.path.name)
+        features, labels, name = take_target(raw_table, rule, raw.path.name)
         classes = two_classes(labels, name, rule, raw_table.place)
         X, dropped = _features(features, raw_table.place, raw.path.name)
     else:
         classes = _sparse_classes(raw_table, rule, raw.path.name)
-        X, dropped = _canonical(raw_table.X, raw.path.name), ()
+        X, dropped = canonical(raw_table.X), ()
+        if X.nnz == 0:
+            raise only_zeros(raw.path.name)
     kept = classes.y != 0
     y = classes.y if kept.all() else classes.y[kept]
     if len(y) < len(classes.y):
@@ -126,7 +128,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
 # The target -------------------------------------------------------------------------------------------------------
 
 
-def _take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.DataFrame, pd.Series, str]:
+def take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.DataFrame, pd.Series, str]:
     """Return the feature columns under unique names, the labels, and the target's name."""
     position = _target_position(table, rule.target, file)
     names = unique_names([str(name) for name in table.X.columns])
@@ -178,13 +180,17 @@ def unique_names(names: list[str]) -> list[str]:
     return out
 
 
-def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes:
-    """Return the classes of an svmlight file, which has its labels in front of each line and no column names."""
+def refuse_target(rule: ConversionRule, file: str) -> None:
+    """Refuse a target for an svmlight file, which has its labels in front of each line and no column names."""
     if rule.target not in (None, "label"):
         raise BadInput(
             f"Expected no target for {file}, got '{rule.target}': an svmlight file has its label first in each line. "
             "Leave --target out."
         )
+
+
+def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes:
+    refuse_target(rule, file)
     if (table.labels == table.labels[0]).all():
         raise BadInput(
             f"Expected two classes among the labels of {file}, got one ({label_text(table.labels[0])}). "
@@ -200,10 +206,21 @@ def _features(frame: pd.DataFrame, place: Callable[[int], str], file: str) -> tu
     """Return the columns as float64 or texts, and the names of the empty ones, which are left out."""
     if frame.shape[1] == 0:
         raise BadInput(f"{file}: expected at least one column besides the target, got none. Check the delimiter.")
-    columns = {name: _feature(frame[name], file) for name in frame}
+    columns = feature_columns(frame, place, file)
     dropped = tuple(name for name, values in columns.items() if pd.isna(values).all())
     if len(dropped) == len(columns):
-        raise BadInput(f"{file}: expected values besides the target, got only empty columns. Check the file.")
+        raise only_empty(file)
+    return pd.DataFrame({n: v for n, v in columns.items() if n not in dropped}), dropped
+
+
+def only_empty(file: str) -> BadInput:
+    """Return the error for a file without a single value besides its labels."""
+    return BadInput(f"{file}: expected values besides the target, got only empty columns. Check the file.")
+
+
+def feature_columns(frame: pd.DataFrame, place: Callable[[int], str], file: str) -> dict[str, np.ndarray]:
+    """Return the columns by name as float64 or texts; an infinite number is refused."""
+    columns = {name: _feature(frame[name], file) for name in frame}
     for name, values in columns.items():
         if values.dtype != object and np.isinf(values).any():
             row = int(np.argmax(np.isinf(values)))
@@ -211,7 +228,7 @@ def _features(frame: pd.DataFrame, place: Callable[[int], str], file: str) -> tu
                 f"{file}, {place(row)}: expected finite numbers in column '{name}', got {values[row]} "
                 f"({int(np.isinf(values).sum())} in all). Replace them, or leave the cells empty if they are missing."
             )
-    return pd.DataFrame({n: v for n, v in columns.items() if n not in dropped}), dropped
+    return columns
 
 
 def _feature(column: pd.Series, file: str) -> np.ndarray:
@@ -236,14 +253,17 @@ def _object_feature(column: pd.Series, file: str) -> np.ndarray:
     return texts[codes]
 
 
-def _canonical(X: csr_matrix, file: str) -> csr_matrix:
+def canonical(X: csr_matrix) -> csr_matrix:
     """Return a sparse matrix in its one form: ascending indices, no zero stored."""
     X = csr_matrix(X, dtype=np.float64, copy=True)
     X.sum_duplicates()
     X.eliminate_zeros()
-    if X.nnz == 0:
-        raise BadInput(f"{file}: expected features other than zero, got none. Expected lines 'label index:value …'.")
     return X
+
+
+def only_zeros(file: str) -> BadInput:
+    """Return the error for a sparse file of nothing but labels."""
+    return BadInput(f"{file}: expected features other than zero, got none. Expected lines 'label index:value …'.")
 
 
 # Digest -----------------------------------------------------------------------------------------------------------

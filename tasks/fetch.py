@@ -9,7 +9,10 @@ import hashlib
 import io
 import logging
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -20,15 +23,16 @@ import requests
 from filelock import FileLock, Timeout
 
 from tasks.errors import BadInput, RunFailed
-from tasks.files import file_sha256, refuse_foreign
+from tasks.files import file_sha256, is_page
 from tasks.progress import announce
-from tasks.transfer import CONNECT_S, SILENCE_S, NoConnection, NotThere, Transfer, file_of, is_allowed, is_file
+from tasks.transfer import NoConnection, NotThere, Transfer, file_of, is_allowed, is_file
 from tasks.unpack import unpack
 from tasks.values import Remote
 
 PACKED = (".bz2", ".gz", ".xz", ".zip")  # endings under which a mirror may hold a file, beside its plain name
 RETRIES = 3
 LOCK_S = 3600.0  # another process that fetches the same file gets that long
+INDEX_BYTES = 64 << 20  # a mirror's index.csv is no longer than this
 
 logger = logging.getLogger(__name__)
 pooch.get_logger().setLevel(logging.WARNING)
@@ -123,8 +127,9 @@ def _bring(remote: Remote, target: Path, expected: str | None, offline: bool) ->
         except NoConnection as error:
             causes.append(f"{url}: {error}")
         except NotThere as error:
-            causes.append(f"{url}: {error}")
-            failed |= url in remote.urls
+            if url in remote.urls:  # a mirror need not have it under each of its possible names
+                causes.append(f"{url}: {error}")
+                failed = True
         except (requests.RequestException, RunFailed, BadInput) as error:
             causes.append(f"{url}: {error}")
             failed = True
@@ -153,15 +158,18 @@ def _candidates(remote: Remote, target: Path, offline: bool) -> Iterator[str]:
 
 
 def _take(url: str, remote: Remote, target: Path, expected: str | None) -> None:
-    """Transfer, unpack and verify one address's file; nothing but a verified file appears at ``target``."""
-    stem = f"{target.name}.{hashlib.sha256(url.encode()).hexdigest()[:8]}"
-    packed, plain = target.with_name(f"{stem}.packed"), target.with_name(f"{stem}.plain")
-    packed.unlink(missing_ok=True)
-    transfer = Transfer(target.with_name(f"{stem}.part"), partial(_tell, remote.path))
+    """Transfer, unpack and verify one address's file; nothing but a verified file appears at ``target``.
+
+    All that is unfinished lies in a folder beside it, of which a failure leaves what a transfer can go on from.
+    """
+    work = target.with_name(f"{target.name}.fetching")
+    _sweep(work)  # what a killed process has left
+    work.mkdir(exist_ok=True)
+    packed, plain = work / target.name, work / f"{target.name}.plain"
+    part = work / f"{hashlib.sha256(url.encode()).hexdigest()[:8]}.part"  # never to be gone on with from another place
     try:
-        depot = pooch.Pooch(
-            target.parent, "", registry={packed.name: None}, urls={packed.name: url}, retry_if_failed=RETRIES
-        )
+        depot = pooch.Pooch(work, "", registry={packed.name: None}, urls={packed.name: url}, retry_if_failed=RETRIES)
+        transfer = Transfer(part, partial(_tell, remote.path))
         depot.fetch(packed.name, downloader=transfer)
         _check_index(url, packed)
         # an .npz is a zip archive by itself
@@ -169,9 +177,18 @@ def _take(url: str, remote: Remote, target: Path, expected: str | None) -> None:
         unpack(packed, plain, member)
         _check_contents(url, remote, plain, expected)
         os.replace(plain, target)
+        shutil.rmtree(work, ignore_errors=True)
     finally:
-        packed.unlink(missing_ok=True)
-        plain.unlink(missing_ok=True)
+        _sweep(work)
+
+
+def _sweep(work: Path) -> None:
+    """Remove all but partial transfers, and the folder if that was all."""
+    for path in list(work.glob("*")):
+        if path.suffix not in (".part", ".etag"):
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        work.rmdir()
 
 
 def _tell(path: str, done: int, total: int) -> None:
@@ -183,8 +200,8 @@ def _check_contents(url: str, remote: Remote, plain: Path, expected: str | None)
         head = stream.read(1024)
     if not head.strip():
         raise RunFailed("expected data, got an empty file")
-    if head.lstrip()[:1] == b"<":
-        refuse_foreign(head, plain.name)
+    if is_page(head):
+        raise RunFailed("expected data, got a web page (an error page in place of the data?)")
     digest = file_sha256(plain)
     if expected not in (None, digest):
         raise mismatch(remote.path, url, expected, digest)
@@ -212,25 +229,25 @@ def _check_index(url: str, packed: Path) -> None:
 @lru_cache(maxsize=4)
 def _index(place: str) -> dict[str, str]:
     """Return path -> SHA-256 of a mirror's index.csv, empty if it has none."""
-    url = f"{place}/index.csv"
-    try:
-        if is_file(url):
-            text = file_of(url).read_text(encoding="utf-8")
-        else:
-            response = requests.get(url, timeout=(CONNECT_S, SILENCE_S), allow_redirects=False)
-            response.raise_for_status()
-            text = response.text if response.status_code == 200 else ""
-    except (OSError, UnicodeDecodeError, requests.RequestException):
-        return {}
-    rows = csv.DictReader(io.StringIO(text))
-    return {row["file"]: row["sha256"] for row in rows if row.get("file") and row.get("sha256")}
+    with tempfile.TemporaryDirectory() as folder:
+        index = Path(folder) / "index.csv"
+        try:
+            Transfer(Path(folder) / "part", max_bytes=INDEX_BYTES)(f"{place}/index.csv", str(index))
+            rows = list(csv.DictReader(io.StringIO(index.read_text(encoding="utf-8-sig"))))
+        except NotThere:
+            return {}
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise RunFailed(f"expected the mirror's index.csv to be a table in UTF-8, got: {error}") from None
+    return {row["file"]: row["sha256"].lower() for row in rows if row.get("file") and row.get("sha256")}
 
 
 def _missing(remote: Remote, target: Path, offline: bool) -> Absent:
     reason = "--offline forbids to fetch it" if offline else "no publisher's address could be reached"
+    place = mirror()
+    place = f", which is {place} now," if place else ""
     published = f" It is published at {', '.join(remote.urls)}." if remote.urls else ""
     return Absent(
         f"{remote.path}: expected it in the cache or on a mirror, found it on neither, and {reason}. Put the file, "
-        f"plain or packed as published, at {target}, or set AUCFLOW_MIRROR to a folder that holds {remote.path}."
+        f"plain or packed as published, at {target}, or set AUCFLOW_MIRROR{place} to a folder that holds {remote.path}."
         f"{published}"
     )

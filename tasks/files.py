@@ -5,14 +5,36 @@ import gzip
 import hashlib
 import lzma
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from tasks.errors import BadInput
 
-_COMPRESSED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+STREAMS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+MAX_RATIO = 200  # unpacked to packed, looked at from FREE_BYTES on: text compresses up to some 50 times
+FREE_BYTES = 256 << 20
+CHUNK = 1 << 20
+MAX_COLUMNS = 100_000  # of a table; svmlight's matrices may be wider
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+UTF_8_MARK = b"\xef\xbb\xbf"
+
+_PAGES = (b"<!doctype", b"<html", b"<head", b"<body", b"<script", b"<?xml", b"<!--")
 _FOREIGN = {
     b"PAR1": "a Parquet file",
     b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"PK\x05\x06": "an empty zip archive",
+    b"7z\xbc\xaf": "a 7-Zip archive",
+    b"Rar!": "a RAR archive",
+    b"(\xb5/\xfd": "a file compressed with Zstandard, which is not read",
+    b"\x1f\x9d": "a file compressed with compress, which is not read",
+    b"\x1f\x8b": "a file compressed twice",
+    b"\xfd7zXZ\x00": "a file compressed twice",
+    b"\x80\x02": "a pickled Python object",
+    b"\x80\x03": "a pickled Python object",
+    b"\x80\x04": "a pickled Python object",
+    b"\x80\x05": "a pickled Python object",
     b"\xd0\xcf\x11\xe0": "an Excel workbook",
     b"%PDF": "a PDF document",
     b"\x89HDF": "an HDF5 file",
@@ -28,16 +50,29 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def read_bytes(path: Path, size: int = -1) -> bytes:
-    """Return a file's (decompressed) bytes, all or the first ``size``."""
+@contextmanager
+def decompressed(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Open what a stream holds: itself, or what was compressed into it with gzip, bzip2 or xz."""
+    magic = stream.read(6)
+    stream.seek(0)
+    opener = next((o for prefix, o in STREAMS.items() if magic.startswith(prefix)), None)
+    if opener is None:
+        yield stream
+        return
+    with opener(stream, "rb") as plain:
+        yield plain
+
+
+@contextmanager
+def open_plain(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file's (decompressed) bytes; whatever cannot be read of it is BadInput."""
     try:
-        with path.open("rb") as stream:
-            magic = stream.read(6)
-        opener = next((o for prefix, o in _COMPRESSED.items() if magic.startswith(prefix)), open)
-        with opener(path, "rb") as stream:
-            return stream.read(size)
+        with path.open("rb") as stream, decompressed(stream) as plain:
+            yield plain
     except PermissionError:
         raise BadInput(f"{path.name}: expected a readable file, got: permission denied. Allow reading it.") from None
+    except BadInput:
+        raise
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         cause = str(error).rstrip(".")
         raise BadInput(
@@ -45,32 +80,85 @@ def read_bytes(path: Path, size: int = -1) -> bytes:
         ) from None
 
 
+def read_bytes(path: Path, size: int | None = None) -> bytes:
+    """Return a file's (decompressed) bytes, all or the first ``size``."""
+    with open_plain(path) as stream:
+        return stream.read(size) if size is not None else b"".join(bounded(stream, path))
+
+
+def bounded(stream: IO[bytes], path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file's plain stream; raise BadInput where they go beyond what honest data unpack to."""
+    size, packed_size = 0, path.stat().st_size
+    while chunk := stream.read(CHUNK):
+        size += len(chunk)
+        if is_bomb(size, packed_size):
+            raise BadInput(
+                f"{path.name}: expected at most {MAX_RATIO} times its {packed_size:,} bytes when unpacked, got more "
+                f"than {size:,}. Unpack it yourself if you trust it."
+            )
+        yield chunk
+
+
+def is_bomb(size: int, packed_size: int) -> bool:
+    """Tell whether so many bytes are more than honest data of the packed size unpack to."""
+    return size > FREE_BYTES and size > MAX_RATIO * packed_size
+
+
 def read_text(path: Path) -> str:
     """Return a text file's contents with lines ended by a newline each."""
     data = read_bytes(path)
     refuse_foreign(data[:1024], path.name)
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    encoding = encoding_of(data)
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise BadInput(
-            f"{path.name}, line {line}: expected UTF-8 text, got byte 0x{data[error.start]:02x}. "
-            f"Convert the file, for example: iconv -f LATIN1 -t UTF-8 {path.name} > utf8-{path.name}"
-        ) from None
+        raise undecodable(path.name, encoding, data[: error.start].count(b"\n") + 1, data[error.start]) from None
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
+        raise zero_byte(path.name, text.count("\n", 0, text.index("\0")) + 1)
+    return text
+
+
+def encoding_of(head: bytes) -> str:
+    """Return the encoding that a text's byte-order mark names; without one it is UTF-8."""
+    return "utf-16" if head[:2] in UTF_16_MARKS else "utf-8-sig"
+
+
+def undecodable(name: str, encoding: str, line: int, byte: int) -> BadInput:
+    """Return the error for a byte that is no text."""
+    if encoding == "utf-16":
+        return BadInput(f"{name}: expected UTF-16 text, as its mark says, got broken pairs of bytes. Write it again.")
+    return BadInput(
+        f"{name}, line {line}: expected UTF-8 text, got byte 0x{byte:02x}. "
+        f"Convert the file, for example: iconv -f LATIN1 -t UTF-8 {name} > utf8-{name}"
+    )
+
+
+def zero_byte(name: str, line: int) -> BadInput:
+    """Return the error for a zero byte, which no text has."""
+    return BadInput(f"{name}, line {line}: expected text, got a zero byte. Name the format if this is a binary one.")
+
+
+def refuse_width(n_columns: int, name: str, place: str = "") -> None:
+    """Refuse a table of more columns than a table has: it is one line that should be many, or a matrix."""
+    if n_columns > MAX_COLUMNS:
         raise BadInput(
-            f"{path.name}, line {text[: text.index(chr(0))].count(chr(10)) + 1}: expected text, got a zero byte. "
-            "Name the format if this is a binary one."
+            f"{name}{place}: expected at most {MAX_COLUMNS:,} columns, got {n_columns:,}. If the file is all one line, "
+            "break it into rows; if its rows are that wide and mostly zero, write them as svmlight."
         )
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def is_page(head: bytes) -> bool:
+    """Tell whether a file starts as web pages and XML answers do."""
+    return head.removeprefix(UTF_8_MARK).lstrip()[:16].lower().startswith(_PAGES)
 
 
 def refuse_foreign(head: bytes, name: str) -> None:
     """Refuse what is recognisably another kind of file: an office document, a web page in place of the data."""
     kind = next((kind for magic, kind in _FOREIGN.items() if head.startswith(magic)), None)
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower()
-    if start.startswith((b"<!doctype html", b"<html")):
+    if head[257:262] == b"ustar":
+        kind = "a tar archive"
+    if is_page(head):
         kind = "a web page (an error page in place of the data?)"
     if kind is not None:
         raise BadInput(f"{name}: expected text data, got {kind}. Export it as CSV, or name the right format and file.")

@@ -18,6 +18,7 @@ from tasks.errors import RunFailed
 from tasks.fetch import Fetched, home
 from tasks.values import Counts
 
+ENTRIES = {"files": {"url", "size_bytes", "sha256"}, "datasets": {"rows", "features", "n_pos"}}
 SHIPPED = CONFIGS / "datasets.lock"
 HEADER = (
     "# Written by `aucflow data get`: each file and data set as it was first fetched. Changes need --update-lock.\n"
@@ -78,10 +79,15 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     try:
         tree = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
-    except (YAMLError, UnicodeDecodeError, OSError) as error:
+    except (YAMLError, ValueError, OSError) as error:
         raise RunFailed(f"{path}: expected a lock written by aucflow, got: {error}. Restore or remove it.") from None
-    if not isinstance(tree, dict) or not all(isinstance(tree.get(kind, {}), dict) for kind in ("files", "datasets")):
-        raise RunFailed(f"{path}: expected the keys files and datasets. Restore the file or remove it.")
+    for kind, keys in ENTRIES.items():
+        entries = tree.get(kind, {}) if isinstance(tree, dict) else None
+        whole = isinstance(entries, dict) and all(isinstance(e, dict) and set(e) == keys for e in entries.values())
+        if not whole:
+            raise RunFailed(
+                f"{path}: expected entries of {', '.join(sorted(keys))} under {kind}, got others. Restore or remove it."
+            )
     return tree
 
 

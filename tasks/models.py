@@ -1,6 +1,6 @@
 """Models in MLflow: kept with skops, never pickled, so that loading one runs no code but that of trusted types."""
 
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from typing import Any
 
 import mlflow.sklearn
@@ -12,13 +12,25 @@ from mlflow.models.model import ModelInfo
 from mlflow.types import ColSpec, Schema, TensorSpec
 from mlflow.types.schema import AnyType
 from pandas.api.types import is_numeric_dtype
+from sklearn.pipeline import Pipeline
 
 from aucsolvers import Ranker
+from aucsolvers.adapters import unwrapped
 from tasks.facts import PACKAGES
 from tasks.values import Dataset, FittedModel, Table
 
-# Beside our own: the encoder keeps its output's dtype, a kernel on sparse data its rows. Both are data and no code.
-TRUSTED = ("aucsolvers.", "numpy.dtype", "scipy.sparse._csr.csr_")
+# Beside our own and those that we are built on: the encoder keeps its output's dtype, a kernel on sparse data its rows,
+# an imported solver its random state and dictionaries. These are data and no code.
+TRUSTED = (
+    "aucsolvers.",
+    "sklearn.",
+    "imblearn.",
+    "numpy.dtype",
+    "numpy.random.",
+    "scipy.sparse._csr.csr_",
+    "collections.OrderedDict",
+    "collections.Counter",
+)
 REQUIREMENTS = [name for name in PACKAGES if name not in ("mlflow", "prefect")]
 
 
@@ -29,6 +41,7 @@ def make_ranker(model: FittedModel, dataset: Dataset) -> Ranker:
         threshold=float(model.threshold),
         positive_label=dataset.provenance.positive_label,
         negative_label=dataset.provenance.negative_label,
+        calibrator=model.calibrator,
     )
 
 
@@ -42,7 +55,7 @@ def log_ranker(ranker: Ranker, table: Table, params: dict[str, Any]) -> ModelInf
         skops_trusted_types=trusted_types(ranker),
         signature=make_signature(table),
         input_example=example,
-        pip_requirements=[_pinned(name) for name in REQUIREMENTS],
+        pip_requirements=[_pinned(name) for name in _requirements(ranker)],
         params=params,
         metadata={"columns": column_types(table)},
     )
@@ -71,13 +84,34 @@ def column_types(table: Table) -> dict[str, str]:
 def trusted_types(ranker: Ranker) -> list[str]:
     """Return the types, beyond those that skops trusts by itself, that loading this model may build.
 
-    Only our own and plain data are let in: anything else would be a surprise in the model and stops the run.
+    Let in are our own, plain data, those of scikit-learn and imbalanced-learn, and those of the package that the config
+    names a solver of: anything else would be a surprise in the model and stops the run.
     """
-    found = skops.io.get_untrusted_types(data=skops.io.dumps(ranker))
-    strange = [name for name in found if not name.startswith(TRUSTED)]
+    package = _solver_package(ranker)
+    try:
+        found = skops.io.get_untrusted_types(data=skops.io.dumps(ranker))
+    except Exception as error:  # skops raises what the estimator's own methods raise
+        raise TypeError(
+            f"Expected a solver that skops can keep, got one of {package} that it cannot: {error}. Take another solver."
+        ) from error
+    strange = [name for name in found if not name.startswith((*TRUSTED, f"{package}."))]
     if strange:
-        raise TypeError(f"Expected only types of aucsolvers in the model, got {', '.join(strange)}.")
+        raise TypeError(
+            f"Expected only types of aucsolvers, scikit-learn, imbalanced-learn and {package} in the model, got "
+            f"{', '.join(strange)}. Take another solver."
+        )
     return found
+
+
+def _solver_package(ranker: Ranker) -> str:
+    solver = ranker.scorer[-1] if isinstance(ranker.scorer, Pipeline) else ranker.scorer
+    return type(unwrapped(solver)).__module__.partition(".")[0]
+
+
+def _requirements(ranker: Ranker) -> list[str]:
+    """Return the distributions that loading the model needs, an imported solver's among them."""
+    own = [name for name in packages_distributions().get(_solver_package(ranker), ()) if name != "aucflow"]
+    return list(dict.fromkeys([*REQUIREMENTS, *own]))
 
 
 def _pinned(name: str) -> str:

@@ -13,6 +13,8 @@ import csv
 import io
 import math
 import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +27,7 @@ from sklearn import datasets as sklearn_datasets
 
 from tasks import arff, svmlight
 from tasks.errors import BadInput
-from tasks.files import read_bytes, read_text, refuse_foreign
+from tasks.files import UTF_8_MARK, UTF_16_MARKS, read_bytes, read_text, refuse_foreign, refuse_width
 from tasks.values import RawFile
 
 FORMATS = ("csv", "parquet", "svmlight", "keel", "arff", "npz", "idx")
@@ -45,7 +47,8 @@ SKLEARN = {
 # The limit is the whole process's, and other libraries set it too: with none, what is read does not depend on them.
 csv.field_size_limit(2**31 - 1)
 
-_SAMPLE = 200  # records that header and delimiter are judged by
+SAMPLE = 200  # records that header and delimiter are judged by
+HEAD = 200_000  # characters that hold them, or one line that is longer
 _SVMLIGHT_PAIR = re.compile(r"(?:qid|[0-9]+):[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
 
@@ -58,10 +61,11 @@ class RawTable:
     target: str | None = None  # the format's own target column
     lines: np.ndarray | None = None  # the line of every row; None where rows have no lines
     named: bool = True  # False: the columns' names are ours, for the file has none
+    rows_before: int = 0  # of a piece of a table
 
     def place(self, row: int) -> str:
         """Return where a row stands in the file, in words."""
-        return f"line {self.lines[row]}" if self.lines is not None else f"row {row + 1}"
+        return f"line {self.lines[row]}" if self.lines is not None else f"row {self.rows_before + row + 1}"
 
 
 def read(raw: RawFile, delimiter: str | None = None) -> RawTable:
@@ -86,29 +90,57 @@ def read_csv(path: Path, delimiter: str | None = None) -> RawTable:
 
     Without a header the columns are called column_1, column_2, …
     """
-    if delimiter is not None and not re.fullmatch(r"[\t -!#-~]", delimiter):
-        raise BadInput(f"Expected one ASCII character, not a quote, as delimiter, got {delimiter!r}. Leave it out.")
+    delimiter = checked_delimiter(delimiter)
     text = read_text(path)
-    _refuse_svmlight(text, path.name)
+    refuse_svmlight(text, path.name)
     delimiter = delimiter or detect_delimiter(text)
-    if delimiter == " ":  # any run of blanks divides
-        text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+    if delimiter == " ":
+        text = "\n".join(map(single_spaced, text.split("\n")))
     sample, starts = _scan(text, delimiter, path.name)
     if not sample:
         raise BadInput(f"{path.name}: expected rows, got none. Give a file with data.")
+    refuse_width(len(sample[0]), path.name, f", line {starts[0]}")
     header = has_header(sample)
-    names = [f.strip() for f in sample[0]] if header else [f"column_{i + 1}" for i in range(len(sample[0]))]
+    names = column_names(sample[0], header)
     lines = np.array(starts[header:], dtype=np.int64)
     body = text.split("\n", lines[0] - 1)[-1] if len(lines) else ""
-    frame = _parse(body, delimiter, len(names), path.name, lines)
+    frame = parse_records(body, delimiter, len(names), path.name, lines)
     frame.columns = names
     return RawTable(frame, lines=lines, named=header)
 
 
-def _refuse_svmlight(text: str, name: str) -> None:
+def checked_delimiter(delimiter: str | None) -> str | None:
+    """Return a delimiter that a user gave, if it can be one."""
+    if delimiter is not None and not re.fullmatch(r"[\t -!#-~]", delimiter):
+        raise BadInput(f"Expected one ASCII character, not a quote, as delimiter, got {delimiter!r}. Leave it out.")
+    return delimiter
+
+
+def single_spaced(line: str) -> str:
+    """Return a line with one blank for any run of them: where blanks divide, any run of them does."""
+    return " ".join(line.split())
+
+
+def column_names(first: list[str], header: bool) -> list[str]:
+    """Return the names in the first record, or ours if it is no header."""
+    return [f.strip() for f in first] if header else [f"column_{i + 1}" for i in range(len(first))]
+
+
+def head_lines(text: str) -> list[str]:
+    """Return the first lines of a text that are not blank, whole ones, at least one, to judge it by."""
+    end = text.rfind("\n", 0, HEAD)
+    if len(text) <= HEAD:
+        end = len(text)
+    elif not text[: max(end, 0)].strip():  # one line that is longer
+        start = len(text) - len(text.lstrip("\n"))
+        end = text.find("\n", start)
+    lines = text[: end if end >= 0 else None].split("\n")
+    return [line for line in lines if line.strip()][:SAMPLE]
+
+
+def refuse_svmlight(text: str, name: str) -> None:
     """Refuse 'label index:value …' lines: as a table they would be columns of texts, each to be one-hot encoded."""
-    head = text[:200_000].split("\n")[: -1 if len(text) > 200_000 else None]
-    lines = [line.partition("#")[0].split() for line in head[:_SAMPLE]]
+    lines = [line.partition("#")[0].split() for line in head_lines(text)]
     pairs = [all(_SVMLIGHT_PAIR.fullmatch(field) for field in fields[1:]) for fields in lines]
     if any(len(fields) > 2 for fields in lines) and all(pairs):
         raise BadInput(
@@ -123,8 +155,7 @@ def detect_delimiter(text: str) -> str:
     It has to divide the first record, and at least four in five as it divides the first: a ragged row is for
     the reader to name, and must not make another delimiter win.
     """
-    head = text[:200_000].split("\n")
-    lines = [line for line in (head[:-1] if len(text) > 200_000 else head) if line.strip()][:_SAMPLE]
+    lines = head_lines(text)
     shares = {delimiter: _evenness(lines, delimiter) for delimiter in DELIMITERS}
     even = [d for d, share in shares.items() if share >= 0.8]
     best = max(shares, key=shares.__getitem__)
@@ -163,32 +194,43 @@ def _is_number(text: str) -> bool:
 
 
 def _scan(text: str, delimiter: str, name: str) -> tuple[list[list[str]], list[int]]:
-    """Return the first records and the line on which each record starts; refuse a row of another width than the first.
-
-    pandas fills short rows up without a word, hence this pass in front of it.
-    """
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
-    sample: list[list[str]] = []
-    starts: list[int] = []
-    end = 0
-    for record in reader:
-        start, end = end + 1, reader.line_num
-        if len(record) < 2 and not "".join(record).strip():
-            continue
-        if sample and len(record) != len(sample[0]):
-            spans = f" (it runs on to line {end}: is a quote never closed?)" if end > start else ""
-            raise BadInput(
-                f"{name}, line {start}: expected {len(sample[0])} values, as in line {starts[0]}, got "
-                f"{len(record)}{spans}. Mend that line (quote a value that holds the delimiter)."
-            )
+    """Return the first records and the line on which each record starts."""
+    sample, starts = [], []
+    for record, start in records(io.StringIO(text), delimiter, name):
         starts.append(start)
-        if len(sample) < _SAMPLE:
+        if len(sample) < SAMPLE:
             sample.append(record)
     return sample, starts
 
 
-def _parse(body: str, delimiter: str, width: int, name: str, lines: np.ndarray) -> pd.DataFrame:
-    """Return the columns of records that are known to have ``width`` values each."""
+def records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[tuple[list[str], int]]:
+    """Yield each record with the line on which it starts; refuse one of another width than the first.
+
+    pandas fills short rows up without a word, hence this pass in front of it.
+    """
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+    end, width, first = 0, 0, 0
+    for record in reader:
+        start, end = end + 1, reader.line_num
+        if len(record) < 2 and not "".join(record).strip():
+            continue
+        width, first = width or len(record), first or start
+        if len(record) != width:
+            spans = f" (it runs on to line {end}: is a quote never closed?)" if end > start else ""
+            raise BadInput(
+                f"{name}, line {start}: expected {width} values, as in line {first}, got "
+                f"{len(record)}{spans}. Mend that line (quote a value that holds the delimiter)."
+            )
+        yield record, start
+
+
+def parse_records(
+    body: str, delimiter: str, width: int, name: str, lines: np.ndarray, texts: frozenset[int] = frozenset()
+) -> pd.DataFrame:
+    """Return the columns of records that are known to have ``width`` values each.
+
+    A column is what all of its values allow; those in ``texts`` are taken for texts whatever they hold.
+    """
     if not len(lines):
         return pd.DataFrame({i: np.empty(0) for i in range(width)})
     try:
@@ -197,6 +239,7 @@ def _parse(body: str, delimiter: str, width: int, name: str, lines: np.ndarray) 
             sep=delimiter,
             header=None,
             names=range(width),
+            dtype=dict.fromkeys(texts, object),
             index_col=False,
             na_values=list(MISSING),
             keep_default_na=False,
@@ -213,10 +256,10 @@ def _parse(body: str, delimiter: str, width: int, name: str, lines: np.ndarray) 
         raise BadInput(f"{name}: expected a CSV table, got: {str(error).rstrip('.')}. Mend the file.") from None
     if len(frame) != len(lines):
         raise BadInput(f"{name}: expected {len(lines)} rows, got {len(frame)}. Check the quotes in the file.")
-    return pd.DataFrame({i: _tidy(frame[i], decimal_comma=delimiter == ";") for i in frame})
+    return pd.DataFrame({i: _tidy(frame[i], delimiter == ";", i in texts) for i in frame})
 
 
-def _tidy(column: pd.Series, decimal_comma: bool) -> pd.Series:
+def _tidy(column: pd.Series, decimal_comma: bool, is_text: bool) -> pd.Series:
     """Strip a column of texts; make it numbers if that is all it then holds (1e400 is one: it is infinite).
 
     Spreadsheets of a country that writes 3,14 divide columns by semicolons: there a comma is a decimal point.
@@ -226,7 +269,7 @@ def _tidy(column: pd.Series, decimal_comma: bool) -> pd.Series:
     codes, values = pd.factorize(column, use_na_sentinel=True)
     texts = [v.strip() if isinstance(v, str) else v for v in values]
     texts = [None if isinstance(t, str) and t in MISSING else t for t in texts]
-    if all(t is None or isinstance(t, str) for t in texts):
+    if not is_text and all(t is None or isinstance(t, str) for t in texts):
         numbers = [t.replace(",", ".") if t and decimal_comma and "." not in t else t for t in texts]
         if all(t is None or _is_number(t) for t in numbers):
             table = np.array([math.nan if t is None else float(t) for t in numbers] + [math.nan])
@@ -241,16 +284,27 @@ def _tidy(column: pd.Series, decimal_comma: bool) -> pd.Series:
 
 def read_parquet(path: Path) -> RawTable:
     """Return a Parquet file's columns; nested and binary ones are refused."""
+    with parquet_errors(path), parquet.ParquetFile(path) as file:
+        check_schema(file.schema_arrow, path.name)
+        return RawTable(file.read().to_pandas(date_as_object=False))
+
+
+def check_schema(schema: pa.Schema, name: str) -> None:
+    """Refuse columns that hold neither numbers, texts nor moments."""
+    refuse_width(len(schema), name)
+    for column in schema:
+        if _is_opaque(column.type):
+            raise BadInput(
+                f"{name}: expected columns of numbers, texts or dates, got column '{column.name}' of type "
+                f"{column.type}. Drop it, or spread it over plain columns."
+            )
+
+
+@contextmanager
+def parquet_errors(path: Path) -> Iterator[None]:
+    """Turn what a damaged Parquet file raises into BadInput."""
     try:
-        with parquet.ParquetFile(path) as file:
-            table = file.read()
-        for column in table.schema:
-            if _is_opaque(column.type):
-                raise BadInput(
-                    f"{path.name}: expected columns of numbers, texts or dates, got column '{column.name}' of type "
-                    f"{column.type}. Drop it, or spread it over plain columns."
-                )
-        return RawTable(table.to_pandas(date_as_object=False))
+        yield
     except BadInput:
         raise
     except Exception as error:  # a damaged file makes the decoder raise whatever the damage leads it to
@@ -273,17 +327,22 @@ def read_svmlight(path: Path) -> RawTable:
     """Return an svmlight (LIBSVM) file's matrix and labels; indices count from 0 if a 0 occurs, else from 1."""
     data = read_bytes(path)
     refuse_foreign(data[:1024], path.name)
+    if data[:2] in UTF_16_MARKS:
+        data = read_text(path).encode()
     try:
-        rows = svmlight.parse(data.removeprefix(b"\xef\xbb\xbf"))
+        rows = svmlight.parse(data.removeprefix(UTF_8_MARK))
     except svmlight.Defect as error:
-        raise BadInput(
-            f"{path.name}, line {error.line}: expected 'label index:value …', got {error}. Mend that line."
-        ) from None
+        raise not_svmlight(path.name, error.line, error) from None
     if not len(rows.labels):
         raise BadInput(f"{path.name}: expected lines 'label index:value …', got none. Give a file with rows.")
     zero_based = bool((rows.indices == 0).any())
     n_features = max(1, int(rows.indices.max(initial=0)) + zero_based)  # zeros are not written: labels may be alone
     return RawTable(rows.matrix(zero_based, n_features), labels=rows.labels, lines=rows.lines)
+
+
+def not_svmlight(name: str, line: int, what: svmlight.Defect) -> BadInput:
+    """Return the error for a line that is not in the format."""
+    return BadInput(f"{name}, line {line}: expected 'label index:value …', got {what}. Mend that line.")
 
 
 # KEEL, ARFF and scikit-learn's own --------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from statistics import median_low
@@ -22,11 +22,14 @@ from rich.table import Table
 from rich.text import Text
 
 from tasks import plots
+from tasks.configuration import is_number
+from tasks.reference import beside, in_short
 from tasks.stage import stage
-from tasks.values import Dataset, ExperimentResult, Finding, FittedModel, MethodResult
+from tasks.values import UNCERTIFIED, Dataset, ExperimentResult, Finding, FittedModel, MethodResult
 
 TEMPLATES = Path(__file__).parent / "templates"
 CONVERGED = "converged"
+CERTIFICATE_STYLES = {CONVERGED: "green", UNCERTIFIED: ""}
 CELLS = ("dataset", "solver", "sampler", "AUC ± sd", "G-mean ± sd", "secs", "certificate")
 WIDE, NARROW = 80, 54  # columns for all of these, and for "method" in place of the first three, without the seconds
 
@@ -80,6 +83,8 @@ class SummaryRow:
     @property
     def certificate(self) -> str:
         """Return the gap with a tick if every fit converged, and with a cross if one stopped before its tol."""
+        if self.status == UNCERTIFIED:
+            return self.gap_in_short
         return f"{self.gap_in_short} {'✓' if self.status == CONVERGED else '✗'}"
 
     @property
@@ -151,19 +156,30 @@ def _kept(cell: MethodResult) -> tuple[str, str]:
     if not samples:
         return "–", ""
     kept = np.mean([s.n_pos + s.n_neg for s in samples])
-    before = np.mean([s.n_pos + s.n_neg_before for s in samples])
-    return _thousands(kept), f"of {_thousands(before)} ({100 * kept / before:.0f} %)"
+    before = np.mean([s.n_before for s in samples])
+    added = np.mean([s.n_added for s in samples])
+    more = f", {_thousands(added)} added" if added > 0 else ""
+    return _thousands(kept), f"of {_thousands(before)} ({100 * kept / before:.0f} %){more}"
 
 
 def _chosen(models: Sequence[FittedModel]) -> tuple[str, str]:
     """Return the chosen parameters, median and range over the folds: ("λ 0.001", "1e-05 to 0.001")."""
     medians, ranges = [], []
     for name in models[0].chosen if models else ():
-        values = sorted(model.chosen[name] for model in models)
-        # The lower median is a value that was really chosen, not a mean of two.
-        medians.append(f"{plots.PARAMETER_LABELS.get(name, name)} {median_low(values):.3g}")
-        ranges.append(f"{values[0]:.3g} to {values[-1]:.3g}" if values[0] != values[-1] else "in every fold")
+        middle, spread = _middle_and_range([model.chosen[name] for model in models])
+        medians.append(f"{plots.PARAMETER_LABELS.get(name, name)} {middle}")
+        ranges.append(spread)
     return ", ".join(medians) or "–", ", ".join(ranges)
+
+
+def _middle_and_range(values: list[Any]) -> tuple[str, str]:
+    """Return the lower median of numbers, a value that was really chosen, or of anything else the most frequent."""
+    if all(map(is_number, values)):
+        low, high = min(values), max(values)
+        return f"{median_low(values):.3g}", f"{low:.3g} to {high:.3g}" if low != high else "in every fold"
+    first = max(values, key=values.count)
+    times = values.count(first)
+    return str(first), f"in {times} of {len(values)} folds" if times < len(values) else "in every fold"
 
 
 def _thousands(value: float) -> str:
@@ -213,16 +229,18 @@ def _console_cells(row: SummaryRow) -> dict[str, Text]:
     return told | {
         "AUC ± sd": Text(row.auc.text(3), style="bold" if row.is_best else ""),
         "G-mean ± sd": Text(row.gmean.text(3)),
-        "certificate": Text(row.certificate, style="green" if row.status == CONVERGED else "yellow"),
+        "certificate": Text(row.certificate, style=CERTIFICATE_STYLES.get(row.status, "yellow")),
     }
 
 
 def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
     """Return what has to be said under the table: why cells failed, which fits stopped early, what a gap is of."""
     notes = [f"{row.dataset} / {row.method} failed: {row.error}" for row in rows if row.error]
-    early = sorted({row.status for row in rows if not row.error} - {CONVERGED})
+    early = sorted({row.status for row in rows if not row.error} - {CONVERGED, UNCERTIFIED})
     if early:
         notes.append(f"✗ stopped at {', '.join(early)} before the certificate met tol: a longer run may differ.")
+    if any(row.status == UNCERTIFIED for row in rows):
+        notes.append("Certificate none: an imported solver, which does not say how far from its optimum it stopped.")
     if any(row.kernel != "none" for row in rows):
         notes.append("With a kernel the certificate is that of the linear problem in its features (see the report).")
     return [Text(note, style="yellow") for note in notes]
@@ -237,6 +255,9 @@ def console_report(result: ExperimentResult, width: int = 80) -> Group:
         notes.append(_note(dataset.name, headline(own)))
         for finding in _by_severity(result.findings.get(dataset.name, ())):
             notes.append(_note(f"{dataset.name}, {finding.severity}", finding.message))
+    reference = beside(result)
+    if reference:
+        notes.append(_note(reference["source"], in_short(reference)))
     return Group(summary_table(result, width), "", *notes)
 
 
@@ -267,6 +288,9 @@ def render_html(result: ExperimentResult) -> str:
         sections=[_section(result, dataset, rank, rows) for rank, dataset in enumerate(result.datasets, 1)],
         n_methods=len({cell.method for cell in result.results}),
         kernels=sorted({row.kernel for row in rows} - {"none"}),
+        has_uncertified=any(row.status == UNCERTIFIED for row in rows),
+        calibrated=sorted({cell.probabilities for cell in result.results} - {None}),
+        reference=beside(result),
         n_failed=sum(row.error is not None for row in rows),
         config=json.dumps(result.config, indent=2, ensure_ascii=False, default=str),
     )
@@ -340,18 +364,39 @@ def _figures(
             f"Mean test ROC curves on {dataset.name}. Mean AUC: {aucs}.",
         ),
         (
-            plots.search_comparison(cells, score),
-            f"Inner validation {score} against the searched parameter, mean over the outer folds; no test row is used.",
+            plots.search_comparison([_along_first(cell) for cell in cells], score),
+            f"Inner validation {score} against the first searched parameter, mean over the outer folds, any others as "
+            "chosen; no test row is used.",
             f"Inner validation {score} on {dataset.name} against the searched parameter of each method.",
         ),
         (
-            plots.convergence_comparison(cells),
+            plots.convergence_comparison([_if_certified(cell) for cell in cells]),
             "Certificate of the refit against updates. Solvers minimise different objectives and count different "
             "units of work: read each curve's fall, do not compare heights.",
             f"Dual gap against updates on {dataset.name}. Largest gap over all fits: {gaps}.",
         ),
     )
     yield from ({"caption": caption, "alt": alt, **_image(figure)} for figure, caption, alt in told if figure)
+
+
+def _along_first(cell: MethodResult) -> MethodResult:
+    """Return the result with its searches cut to what curves show: the first parameter, all others as chosen."""
+    return replace(cell, models=tuple(replace(model, search=_cut_search(model)) for model in cell.models))
+
+
+def _cut_search(model: FittedModel) -> dict[str, list[float]]:
+    """Return the cut search, or nothing where the first parameter has values that a log axis cannot hold."""
+    values = model.search.get("value", [])
+    if not values or not all(is_number(value) and value > 0 for value in values):
+        return {}
+    others = [name for name in model.search if name not in ("value", "mean", "sd")]
+    shown = [i for i in range(len(values)) if all(model.search[name][i] == model.chosen[name] for name in others)]
+    return {name: [model.search[name][i] for i in shown] for name in ("value", "mean", "sd")}
+
+
+def _if_certified(cell: MethodResult) -> MethodResult:
+    """Return the result, without its refit where that has no history to draw; the colours of the others stay."""
+    return cell if cell.final is None or cell.final.is_certified else replace(cell, final=None)
 
 
 def _image(figure: Figure) -> dict[str, Any]:

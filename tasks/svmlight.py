@@ -61,8 +61,9 @@ def parse(text: bytes) -> Rows:
     if wrong:
         line = re.split(rb"\r\n|\r|\n", text)[wrong - 1]
         raise Defect(wrong, defect(line) or "something else")
+    digits = re.compile(rb"[0-9.eE+-]+")
     for place, start in unrounded[:left].tolist():
-        value = float(re.match(rb"[^\s#]*", text[start : start + 400]).group())
+        value = float(digits.match(text, start).group())
         target, position = (data, place) if place >= 0 else (labels, -1 - place)
         target[position] = value
     _refuse_infinite(text, lines[:rows], labels[:rows], data[:values], indptr[: rows + 1])
@@ -83,15 +84,18 @@ def _refuse_infinite(text: bytes, lines: np.ndarray, labels: np.ndarray, data: n
 
 def defect(line: bytes) -> str | None:
     """Return what is wrong with a line, or None."""
-    fields = line.split(b"#", 1)[0].decode("utf-8", "replace").split()
-    if not fields:
+    line = line.split(b"#", 1)[0].strip(b" \t")
+    if not line:
         return None
+    fields = re.split(r"[ \t]+", line.decode("utf-8", "replace"))
     if not _is_finite(fields[0]):
         return f"the label {fields[0][:40]!r}, which is not a finite number"
     previous = -1
     for position, item in enumerate(fields[1:]):
         index, colon, value = item.partition(":")
         if index == "qid" and position == 0:
+            if not re.fullmatch(r"[0-9]+", value):
+                return f"the query '{item[:40]}', which is not qid: and a whole number"
             continue
         if not colon:
             return f"'{item[:40]}' without a colon"
@@ -178,10 +182,12 @@ def _ends_token(text, p):
 @kernel()
 def _skip_qid(text, p):
     """Return where the features start: behind qid:n, which ranks within queries and says nothing of a class."""
-    if p + 4 <= text.size and text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == _COLON:
-        while not _ends_token(text, p):
-            p += 1
-    return _skip_blanks(text, p)
+    after = p + 4
+    if after > text.size or text[p] != 113 or text[p + 1] != 105 or text[p + 2] != 100 or text[p + 3] != _COLON:
+        return p
+    while after < text.size and 48 <= text[after] <= 57:
+        after += 1
+    return _skip_blanks(text, after) if after > p + 4 and _ends_token(text, after) else p
 
 
 @kernel()

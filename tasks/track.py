@@ -5,6 +5,8 @@ FAILED with the reason in the tag ``aucflow.reason`` and in its note.
 """
 
 import json
+import os
+import platform
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +23,9 @@ from mlflow.entities import DatasetInput, InputTag, Metric, Param
 from mlflow.utils.time import get_current_time_millis
 from prefect.runtime import flow_run
 
+from aucsolvers.adapters import unwrapped
 from tasks import plots, store
-from tasks.configuration import ExperimentConfig, MethodConfig
+from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
 from tasks.facts import environment, git_state, user_name
 from tasks.models import log_ranker, make_ranker
@@ -91,13 +94,14 @@ def track(
 ) -> None:
     """Log everything that one cell produced to its child run, the refitted model included."""
     announce("track", result.dataset, result.method)
-    solver = result.final.pipeline.named_steps["solver"]
+    solver = unwrapped(result.final.pipeline.named_steps["solver"])
     params = {
         "dataset": dataset.name,
         "dataset_sha256": dataset.sha256,
         "solver": method.solver,
         "sampler": method.sampler,
         "kernel": method.kernel,
+        "probabilities": method.probabilities or "none",
         "sampler_scheme": result.samples[-1].scheme,
         "seed": config.seed,
         "method_seed": seed,
@@ -180,7 +184,16 @@ def _facts_of_run(config: ExperimentConfig) -> dict[str, str]:
         "seed": str(config.seed),
         "prefect_flow_run_id": str(flow_run.id or "none"),
         "user": user_name(),
+        "machine": _machine(),
     }
+
+
+def _machine() -> str:
+    """Return the processor's name, which seconds are of: from Linux's own table, or as the system calls it."""
+    table = Path("/proc/cpuinfo")
+    lines = table.read_text(encoding="utf-8", errors="replace").splitlines() if table.is_file() else ()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{next(iter(names), platform.processor() or platform.machine())}, {os.cpu_count()} cores"
 
 
 def _fold_metrics(result: MethodResult) -> Iterator[tuple[str, float, int]]:
@@ -191,11 +204,15 @@ def _fold_metrics(result: MethodResult) -> Iterator[tuple[str, float, int]]:
                 yield _metric(f"{part}_{name}", value, evaluation.fold)
     for sample in result.samples[:-1]:
         yield _metric("rows_kept", len(sample.rows), sample.fold)
+        if sample.n_added:
+            yield _metric("rows_added", sample.n_added, sample.fold)
     for model in result.models:
         yield _metric("fit_s", model.fit_s, model.fold)
         yield _metric("search_s", model.search_s, model.fold)
         yield _metric("certificate", model.certificate, model.fold)
         for name, value in model.chosen.items():
+            if not is_number(value):  # a word, such as a scaling: it is in folds.json
+                continue
             yield _metric(f"chosen_{name}", value, model.fold)
 
 
@@ -241,6 +258,8 @@ def _log_curves(run: TrackedRun, result: MethodResult) -> None:
         "roc": (plots.roc_figure, plots.roc_data),
         "convergence": (plots.convergence_figure, plots.convergence_data),
     }
+    if not result.final.is_certified:
+        del curves["convergence"]
     with tempfile.TemporaryDirectory() as folder:
         for name, (figure, data) in curves.items():
             Path(folder, f"{name}.png").write_bytes(plots.png_bytes(figure(result)))

@@ -6,20 +6,25 @@ a ``requests`` exception, which pooch retries; what will not raises `RunFailed`.
 
 import ipaddress
 import os
+import re
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
-from urllib3.exceptions import HTTPError, NewConnectionError
+from urllib3.exceptions import HTTPError, LocationParseError, NewConnectionError
+from urllib3.util import parse_url
 
 from tasks.errors import RunFailed
 
 CONNECT_S = 10.0
 SILENCE_S = 30.0  # longest wait for the next bytes
+ANSWER_S = 120.0  # longest wait for an answer's head, however lively it drips
 SLOWEST_BYTES_PER_S = 256  # over SLOW_S: what keeps dripping below this is taken for stalled
 SLOW_S = 120.0
 MAX_REDIRECTS = 5
@@ -37,13 +42,18 @@ class NoConnection(RunFailed):
 
 def is_allowed(url: str) -> bool:
     """Tell whether an address may be followed: https, a file, or http to this machine."""
-    parts = urlsplit(url)
-    return parts.scheme in ("https", "file") or (parts.scheme == "http" and _is_loopback(parts.hostname))
+    if is_file(url):
+        return True
+    try:
+        parts = parse_url(url)  # as the client reads it: in http://a\\@b it sees the host a, urlsplit the host b
+    except LocationParseError:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.host))
 
 
 def is_file(url: str) -> bool:
     """Tell whether an address names a file on this machine."""
-    return urlsplit(url).scheme == "file"
+    return url[:5].lower() == "file:"
 
 
 def file_of(url: str) -> Path:
@@ -55,7 +65,7 @@ def _is_loopback(host: str | None) -> bool:
     if host in (None, "localhost"):
         return host is not None
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
 
@@ -98,10 +108,10 @@ class Transfer:
 
     def _download(self, url: str) -> None:
         with requests.Session() as session:
-            session.trust_env = not _is_loopback(urlsplit(url).hostname)  # a proxy does not reach this machine
+            session.trust_env = not _is_loopback(parse_url(url).host)  # a proxy does not reach this machine
             with self._open(session, url) as response:
                 start = self._start(response)
-                total = start + int(response.headers.get("Content-Length") or 0) if _has_length(response) else 0
+                total = _total(response, start)
                 self._refuse_size(total)
                 with self.part.open("ab" if start else "wb") as target:
                     self._write(response, target, start, total)
@@ -115,9 +125,7 @@ class Transfer:
             if not response.is_redirect:
                 return self._accepted(response, url)
             response.close()
-            url = urljoin(url, response.headers["Location"])
-            if not is_allowed(url) or is_file(url):
-                raise RunFailed(f"redirected to {url}, which is neither https nor http to this machine")
+            url = _redirected(url, response.headers["Location"])
         raise RunFailed(f"redirected more than {MAX_REDIRECTS} times")
 
     def _headers(self) -> dict[str, str]:
@@ -128,9 +136,12 @@ class Transfer:
         return headers
 
     def _accepted(self, response: requests.Response, url: str) -> requests.Response:
-        if response.status_code in (200, 206):
+        encoding = response.headers.get("Content-Encoding", "identity").lower()
+        if response.status_code in (200, 206) and encoding in ("identity", "gzip", "x-gzip", ""):
             return response
         response.close()
+        if response.status_code in (200, 206):  # gzip is undone as all compression of the contents is
+            raise RunFailed(f"the server sent the file encoded as {encoding[:20]!r}, which was not asked for")
         if response.status_code == 416:  # the partial file is longer than the whole one
             self.discard()
         if response.status_code in TRANSIENT | {416}:
@@ -176,7 +187,35 @@ class Transfer:
             raise RunFailed(f"expected at most {min(self.max_bytes, free):,} bytes (limit or free disk), got {size:,}")
 
 
+def _redirected(url: str, location: str) -> str:
+    """Return where a redirect leads, if that may be followed."""
+    try:
+        target = urljoin(url, location)
+    except ValueError:
+        target = location
+    if is_file(target) or not is_allowed(target):
+        raise RunFailed(f"redirected to {target[:200]}, which is neither https nor http to this machine")
+    return target
+
+
 def _get(session: requests.Session, url: str, headers: dict[str, str]) -> requests.Response:
+    """Return an answer's head within ANSWER_S; of a head that drips, the time-outs of sockets never see the end."""
+    answer: Future[requests.Response] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(_ask(session, url, headers))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        return answer.result(ANSWER_S)
+    except TimeoutError:
+        raise requests.Timeout(f"no answer within {ANSWER_S:g} s") from None
+
+
+def _ask(session: requests.Session, url: str, headers: dict[str, str]) -> requests.Response:
     try:
         return session.get(url, headers=headers, stream=True, allow_redirects=False, timeout=(CONNECT_S, SILENCE_S))
     except requests.ConnectTimeout:
@@ -186,12 +225,20 @@ def _get(session: requests.Session, url: str, headers: dict[str, str]) -> reques
         if isinstance(reason, NewConnectionError):  # refused, or a name that is not known: waiting does not help
             raise NoConnection("no connection") from None
         raise
-    except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, UnicodeError) as error:
+    except ValueError as error:  # InvalidURL and InvalidSchema are, and what urllib.parse raises at a broken redirect
         raise RunFailed(f"not an address that can be asked: {error}") from None
 
 
-def _has_length(response: requests.Response) -> bool:
-    return (response.headers.get("Content-Length") or "").isdigit()
+def _total(response: requests.Response, start: int) -> int:
+    """Return how long the whole file is, 0 where the server does not say.
+
+    A server may answer with a shorter part than was asked for: of a part it is Content-Range that tells.
+    """
+    ranged = re.fullmatch(r"bytes [0-9]+-[0-9]+/([0-9]{1,18})", response.headers.get("Content-Range", ""))
+    if response.status_code == 206 and ranged:
+        return int(ranged[1])
+    length = re.fullmatch(r"[0-9]{1,18}", response.headers.get("Content-Length", ""))
+    return start + int(length[0]) if length else 0
 
 
 def _chunks(response: requests.Response) -> Iterator[bytes]:
@@ -201,4 +248,4 @@ def _chunks(response: requests.Response) -> Iterator[bytes]:
         while chunk := response.raw.read1(CHUNK, decode_content=False):
             yield chunk
     except (HTTPError, OSError) as error:
-        raise requests.ConnectionError(f"the transfer broke off: {error}") from None
+        raise requests.ConnectionError(f"the transfer broke off: {error.args[-1] if error.args else error}") from None

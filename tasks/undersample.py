@@ -1,9 +1,14 @@
 """Undersample: fit the preprocessing on the training rows of a split and let the sampler choose among them.
 
-A test row is never seen here: only ``split.train`` is read.
+A test row is never seen here: only ``split.train`` is read. Samplers that make rows have their place here too: what
+they make follows the rows kept to the solver, and nowhere else.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
+import pandas as pd
+from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 
 from aucsolvers.undersampling import RATIO_OF_U2
@@ -13,8 +18,17 @@ from tasks.convert import load
 from tasks.preprocess import make_preprocessing, transform
 from tasks.progress import announce
 from tasks.seeds import seed_for
+from tasks.split import row_keys
 from tasks.stage import stage
-from tasks.values import Dataset, Sample, Split, Table
+from tasks.values import Choice, Dataset, Sample, Split, Table
+
+
+class Drawn(NamedTuple):
+    """What a sampler made of some rows: positions kept, ascending, and new rows where it makes any."""
+
+    kept: np.ndarray
+    scheme: str
+    added: Table | None = None
 
 
 def draw_sample(
@@ -23,27 +37,67 @@ def draw_sample(
     """Return the training rows that the sampler keeps, and the preprocessing fitted on all training rows."""
     train = table.rows(split.train)
     fitted = make_preprocessing(train.X, preprocessing).fit(train.X)
-    kept, scheme = _kept(transform(fitted, train.X), train.y, method, seed)
-    rows, y = split.train[kept], train.y[kept]
+    drawn = _draw(transform(fitted, train.X), train.y, method, seed)
+    y = train.y[drawn.kept]
     return Sample(
         fold=split.fold,
-        rows=rows,
+        rows=split.train[drawn.kept],
         n_pos=int((y > 0).sum()),
         n_neg=int((y < 0).sum()),
         n_neg_before=int((train.y < 0).sum()),
-        scheme=scheme,
+        scheme=drawn.scheme,
         preprocessing=fitted,
+        added=drawn.added,
+        n_pos_before=int((train.y > 0).sum()),
     )
 
 
-def _kept(X: np.ndarray, y: np.ndarray, method: MethodConfig, seed: int) -> tuple[np.ndarray, str]:
-    """Return the kept rows, ascending, and the scheme that chose them: ``auto`` decides by the ratio."""
+def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed: int) -> Drawn:
+    """Run the method's sampler and return what it kept and added; ``auto`` decides by the ratio."""
     entry = catalogue.sampler(method.sampler)
     if entry is None:
-        return np.arange(len(y)), method.sampler
-    sampler = entry.build(random_state=seed, **method.sampler_params)
-    sampler.fit_resample(X, -y)  # of two equally large classes the sampler spares the one that sorts first: ours, then
-    return np.sort(sampler.sample_indices_), sampler.scheme_
+        return Drawn(np.arange(len(y)), method.sampler)
+    seeded = {"random_state": seed} if "random_state" in entry.parameter_names() else {}
+    sampler = entry.build(**method.sampler_params, **seeded)
+    # of two equally large classes our samplers spare the one that sorts first: the positive one, then
+    sign = -1 if entry.is_ours else 1
+    X_out, y_out = sampler.fit_resample(X, sign * y)
+    y_out = sign * y_out
+    _refuse_lost_class(y_out, method.sampler)
+    scheme = getattr(sampler, "scheme_", catalogue.short_name(method.sampler))
+    if hasattr(sampler, "sample_indices_"):
+        kept, first = np.unique(sampler.sample_indices_, return_index=True)
+        added = np.setdiff1d(np.arange(len(y_out)), first)
+    else:
+        origin = origins(X, y, X_out, y_out)
+        kept, added = np.sort(origin[origin >= 0]), np.flatnonzero(origin < 0)
+    if len(added) == 0:
+        return Drawn(kept, scheme)
+    return Drawn(kept, scheme, Table(X_out[added], y_out[added]))
+
+
+def _refuse_lost_class(y: np.ndarray, sampler: str) -> None:
+    if len(np.unique(y)) < 2:
+        raise ValueError(
+            f"Expected rows of both classes after sampler '{sampler}', got one class. Change its sampler_params."
+        )
+
+
+def origins(X: Any, y: np.ndarray, X_out: Any, y_out: np.ndarray) -> np.ndarray:
+    """Return each output row's position among the input rows, -1 for a row that is none of them.
+
+    Some samplers do not tell. The k-th copy of equal rows with equal labels is taken for the k-th in the input.
+    """
+    before, after = _occurrences(X, y), _occurrences(X_out, y_out)
+    before["position"] = np.arange(len(y))
+    found = after.merge(before, on=["key", "label", "copy"], how="left", validate="one_to_one")["position"]
+    return found.fillna(-1).to_numpy(dtype=np.int64)
+
+
+def _occurrences(X: Any, y: np.ndarray) -> pd.DataFrame:
+    keys = row_keys(X.tocsr() if hasattr(X, "tocsr") else pd.DataFrame(X))
+    frame = pd.DataFrame({"key": keys, "label": y.astype(np.int64)})
+    return frame.assign(copy=frame.groupby(["key", "label"]).cumcount())
 
 
 def settle_sampler(method: MethodConfig, dataset: Dataset) -> MethodConfig:
@@ -59,13 +113,19 @@ def settle_sampler(method: MethodConfig, dataset: Dataset) -> MethodConfig:
 
 @stage(name="undersample", task_run_name="undersample {dataset.name} {method.label}")
 def undersample(
-    dataset: Dataset, splits: tuple[Split, ...], method: MethodConfig, preprocessing: PreprocessingConfig, seed: int
+    dataset: Dataset,
+    splits: tuple[Split, ...],
+    choices: tuple[Choice, ...],
+    method: MethodConfig,
+    preprocessing: PreprocessingConfig,
+    seed: int,
 ) -> tuple[Sample, ...]:
-    """Draw one sample per split."""
+    """Draw one sample per split, of rows scaled as was chosen for it."""
     table = load(dataset)
     samples = []
     with threadpool_limits(1):
-        for split in splits:
+        for split, choice in zip(splits, choices, strict=True):
             announce("undersample", dataset.name, method.label, split.fold)
-            samples.append(draw_sample(table, split, method, preprocessing, seed_for(seed, "sample", split.fold)))
+            settled = preprocessing.settled(choice.chosen.get("scale"))
+            samples.append(draw_sample(table, split, method, settled, seed_for(seed, "sample", split.fold)))
     return tuple(samples)

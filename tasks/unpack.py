@@ -4,11 +4,10 @@ An archive is never extracted by the names in it: the bytes of one member are wr
 end at a size and at a ratio that no honest table of numbers reaches.
 """
 
-import bz2
-import gzip
 import lzma
 import shutil
 import tarfile
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -17,14 +16,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from tasks.errors import RunFailed
+from tasks.files import CHUNK, MAX_RATIO, decompressed, is_bomb
 
-STREAMS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 MAX_BYTES = 64 << 30
-MAX_RATIO = 200  # unpacked to packed, looked at from FREE_BYTES on: text compresses up to some 50 times
-FREE_BYTES = 256 << 20
-CHUNK = 1 << 20
 
-_DAMAGED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)
+# KeyError: a link in a tar archive to a member that is not there
+_DAMAGED = (OSError, EOFError, ValueError, KeyError, OverflowError, MemoryError)
+_DAMAGED += (zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)
 
 
 def unpack(packed: Path, target: Path, member: str | None = None) -> None:
@@ -52,47 +50,45 @@ def _plain(packed: Path, member: str | None) -> Iterator[IO[bytes]]:
     """Open the innermost contents: a compressed stream, a member of an archive, a compressed member."""
     with packed.open("rb") as stream:
         magic = stream.read(6)
-    if magic.startswith(b"PK\x03\x04") and member is not None:
+    if magic.startswith((b"PK\x03\x04", b"PK\x05\x06")) and member is not None:
         with zipfile.ZipFile(packed) as archive:
             names = [info.filename for info in archive.infolist() if not info.is_dir()]
-            with archive.open(_member(names, member, packed.name)) as stream, _decompressed(stream) as plain:
+            with archive.open(_member(names, member, packed.name)) as stream, decompressed(stream) as plain:
                 yield plain
     elif member is not None and _is_tar(packed):
-        with tarfile.open(packed) as archive:
+        with _decompressed_copy(packed) as whole, tarfile.open(fileobj=whole) as archive:
             names = [info.name for info in archive.getmembers() if not info.isdir()]
             stream = archive.extractfile(_member(names, member, packed.name))
             if stream is None:
                 raise RunFailed(f"{packed.name}: expected '{member}' to be a file, got a link or a device.")
-            with stream, _decompressed(stream) as plain:
+            with stream, decompressed(stream) as plain:
                 yield plain
     else:
-        with packed.open("rb") as stream, _decompressed(stream) as plain:
+        with packed.open("rb") as stream, decompressed(stream) as plain:
             yield plain
+
+
+@contextmanager
+def _decompressed_copy(packed: Path) -> Iterator[IO[bytes]]:
+    """Open a copy without compression: to list a tar archive is to read all of it, so that has to be bounded too."""
+    with tempfile.TemporaryFile(dir=packed.parent) as whole:
+        with packed.open("rb") as stream, decompressed(stream) as plain:
+            _copy_bounded(plain, whole, packed)
+        whole.seek(0)
+        yield whole
 
 
 def _is_tar(packed: Path) -> bool:
     """Tell whether the contents are a tar archive; tarfile itself takes a file of zeros for an empty one."""
-    with packed.open("rb") as stream, _decompressed(stream) as plain:
+    with packed.open("rb") as stream, decompressed(stream) as plain:
         return plain.read(512)[257:262] == b"ustar"
-
-
-@contextmanager
-def _decompressed(stream: IO[bytes]) -> Iterator[IO[bytes]]:
-    magic = stream.read(6)
-    stream.seek(0)
-    opener = next((o for prefix, o in STREAMS.items() if magic.startswith(prefix)), None)
-    if opener is None:
-        yield stream
-        return
-    with opener(stream, "rb") as plain:
-        yield plain
 
 
 def _member(names: list[str], wanted: str, file: str) -> str:
     """Return the archive's name of the wanted file: in full, or its last part if only one file is called so."""
     for name in names:
         path = PurePosixPath(name.replace("\\", "/"))
-        if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+        if path.is_absolute() or ".." in path.parts or ":" in "".join(path.parts[:1]):
             raise RunFailed(f"{file}: expected paths inside the archive, got '{name}'. It is not unpacked.")
     matches = [n for n in names if n == wanted] or [n for n in names if PurePosixPath(n).name == wanted]
     if len(matches) != 1:
@@ -106,7 +102,7 @@ def _copy_bounded(stream: IO[bytes], out: IO[bytes], packed: Path) -> None:
     free = shutil.disk_usage(packed.parent).free
     while chunk := stream.read(CHUNK):
         size += len(chunk)
-        if size > min(MAX_BYTES, free) or (size > FREE_BYTES and size > MAX_RATIO * packed_size):
+        if size > min(MAX_BYTES, free) or is_bomb(size, packed_size):
             raise RunFailed(
                 f"{packed.name}: expected at most {MAX_RATIO} times its {packed_size:,} bytes, or the free disk, when "
                 f"unpacked, got more than {size:,}. It is not used."

@@ -87,9 +87,12 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Table:
-    """The arrays of a data set: X as a DataFrame (numbers and texts) or CSR, y as int8 of ±1."""
+    """The arrays of a data set: X as a DataFrame (numbers and texts) or CSR, y as int8 of ±1.
 
-    X: pd.DataFrame | csr_matrix
+    Of rows that a sampler made, X is what preprocessing makes of those: an array of numbers, or CSR.
+    """
+
+    X: pd.DataFrame | csr_matrix | np.ndarray
     y: np.ndarray
 
     def rows(self, index: np.ndarray) -> "Table":
@@ -140,16 +143,50 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Sample:
-    """The training rows of one split that the sampler kept, after preprocessing fitted on its training rows."""
+class Choice:
+    """What inner cross-validation chose for one split."""
 
     fold: int
-    rows: np.ndarray  # positions in the data set
-    n_pos: int
+    chosen: dict[str, Any]  # {"lam": 1e-3}; with a kernel "gamma_factor" too, and "scale" where there were several
+    search: dict[str, list[Any]]  # the candidates, column by column, with "mean" and "sd" of their inner scores
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one split's solver is fitted on: training rows that the sampler kept, and the rows that it made.
+
+    Rows that it made, or repeated, are ``added``: arrays, as the fitted preprocessing would have brought them. Whatever
+    is scored, thresholds included, is scored on real rows alone.
+    """
+
+    fold: int
+    rows: np.ndarray  # positions in the data set, each once
+    n_pos: int  # of the kept rows
     n_neg: int
     n_neg_before: int
     scheme: str  # what the sampler did: "auto" has become "u1" or "u2"
     preprocessing: Any  # fitted scikit-learn transformer
+    added: Table | None = None
+    n_pos_before: int | None = None  # None: all of them were kept
+
+    @property
+    def n_before(self) -> int:
+        """The training rows of the split."""
+        return self.n_neg_before + (self.n_pos if self.n_pos_before is None else self.n_pos_before)
+
+    @property
+    def n_added(self) -> int:
+        """The rows that the sampler made."""
+        return 0 if self.added is None else len(self.added.y)
+
+    @property
+    def n_added_pos(self) -> int:
+        """The positive ones among the rows that the sampler made."""
+        return 0 if self.added is None else int((self.added.y > 0).sum())
+
+
+UNCERTIFIED = "uncertified"  # the status of a solver of another library, which certifies nothing
 
 
 @dataclass(frozen=True)
@@ -158,8 +195,8 @@ class FittedModel:
 
     fold: int
     pipeline: Any  # scikit-learn Pipeline(preprocessing, kernel if any, solver), without the sampler
-    chosen: dict[str, float]  # {"lam": 1e-3} or {"C": 1.0}, and "gamma_factor" with a kernel
-    search: dict[str, list[float]]  # "value" (the grid; "gamma_factor" beside it), "mean", "sd" of the inner scores
+    chosen: dict[str, Any]  # {"lam": 1e-3} or {"C": 1.0}, and "gamma_factor" with a kernel
+    search: dict[str, list[Any]]  # "value" (the first parameter's), the other parameters', "mean", "sd" of inner scores
     threshold: float
     objective: float
     dual_gap: float
@@ -168,15 +205,21 @@ class FittedModel:
     history: dict[str, np.ndarray]
     fit_s: float
     search_s: float
+    calibrator: Any = None  # of scores to probabilities, where a config asks for them
+
+    @property
+    def is_certified(self) -> bool:
+        """Tell whether the solver keeps a history and bounds its suboptimality."""
+        return len(self.history["updates"]) > 0
 
     @property
     def scale(self) -> float:
         """The unit of the certificate: the objective at w = 0, or 1 if that is smaller."""
-        return max(1.0, abs(float(self.history["objective"][0])))
+        return max(1.0, abs(float(self.history["objective"][0]))) if self.is_certified else 1.0
 
     @property
     def certificate(self) -> float:
-        """The upper bound of suboptimality in units of ``scale``: what solvers compare with tol.
+        """The upper bound of suboptimality in units of ``scale``: what solvers compare with tol; NaN without one.
 
         (The plain SVMs compare more strictly: in units of C n also where that is below 1.)
         """
@@ -227,6 +270,7 @@ class MethodResult:
     seconds: float = 0.0
     error: str | None = None
     kernel: str = "none"  # "gaussian": the solver ran on that kernel's features
+    probabilities: str | None = None  # how scores were calibrated: "sigmoid", "isotonic"
 
     def fold_values(self, metric: str, part: str = "test") -> np.ndarray:
         """Return one metric over the folds, for example ``fold_values("auc")``."""

@@ -12,8 +12,10 @@ from tasks import catalogue
 from tasks.configuration import MethodConfig
 
 DOCS = Path(__file__).parent.parent / "docs"
+SAMPLERS = (DOCS / "samplers.md").read_text(encoding="utf-8")
 OVERVIEW = (DOCS / "solvers.md").read_text(encoding="utf-8")
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((DOCS / "solvers").glob("*.md"))}
+TEXTS = PAGES | {"samplers": SAMPLERS}
 SECTIONS = {
     title: body
     for text in PAGES.values()
@@ -57,7 +59,8 @@ def test_solvers_that_have_a_kernel_of_their_own_are_named():
     own = [name for name, entry in catalogue.SOLVERS.items() if not entry.takes_kernel]
     for name in own:
         assert f"`{name}`" in PAGES["kernels"]
-    assert "Any of them but `kernel_svm` also runs" in OVERVIEW
+    (sentence,) = re.findall(r"Any of them but (.+?) also runs", OVERVIEW, flags=re.DOTALL)
+    assert re.findall(r"`(\w+)`", sentence) == own
 
 
 def test_methods_shown_in_yaml_are_valid():
@@ -66,19 +69,30 @@ def test_methods_shown_in_yaml_are_valid():
     assert labels == ["gaussian+svm_or", "polynomial+ls_svm", "auto+gaussian+svm_or"]
 
 
+def test_samplers_are_all_told_of_and_their_methods_are_valid():
+    for name in catalogue.SAMPLERS:
+        assert re.search(rf"^\| `{name}` \|", SAMPLERS, flags=re.MULTILINE)
+    blocks = re.findall(r"```yaml\n(.*?)```", SAMPLERS, flags=re.DOTALL)
+    methods = [m for block in blocks for m in YAML(typ="safe", pure=True).load(block)["methods"]]
+    assert [MethodConfig.model_validate(m).label for m in methods] == [
+        *("auto+svm_or", "u1+zovr", "mwmote+kernel_svm", "NearMiss+ls_svm"),
+        *("balanced SVC", "BalancedRandomForestClassifier", "u2+svm_or"),
+    ]
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if "```python" in text])
+@pytest.mark.parametrize("page", [name for name, text in TEXTS.items() if "```python" in text])
 def test_the_python_runs(page):
     rng = np.random.default_rng(0)
     y = np.arange(60) % 4 == 0
     X = rng.normal(size=(60, 3)) + y[:, None]
-    for block in re.findall(r"```python\n(.*?)```", PAGES[page], flags=re.DOTALL):
+    for block in re.findall(r"```python\n(.*?)```", TEXTS[page], flags=re.DOTALL):
         names = {"X": X, "y": y.astype(int), "chunks": [(X[:30], y[:30].astype(int)), (X[30:], y[30:].astype(int))]}
         exec(block, names)
         assert names["model"].decision_function(X).shape == (60,)
 
 
-@pytest.mark.parametrize("page", ["solvers.md", *(f"solvers/{name}.md" for name in PAGES)])
+@pytest.mark.parametrize("page", ["solvers.md", "samplers.md", *(f"solvers/{name}.md" for name in PAGES)])
 def test_links_lead_somewhere(page):
     path = DOCS / page
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):

@@ -7,6 +7,7 @@ from benchmarks.parts import (
     linear_svm,
     online,
     pair_updates,
+    reading,
     samplers,
     square_loss,
     svm_or,
@@ -27,5 +28,6 @@ PARTS: dict[str, Part] = {
         first_call.PART,
         threads.PART,
         samplers.PART,
+        reading.PART,
     )
 }

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import skops.io
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import make_circles
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
@@ -141,3 +142,18 @@ def test_a_kept_model_scores_as_before(rings, layout):
     assert np.array_equal(copy.predict(X), ranker.predict(X))
     rows = [ranker.predict(X[i : i + 1])[0] for i in range(20)]
     assert np.allclose(rows, ranker.predict(X)[:20], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "polynomial"])
+def test_entries_stored_in_parts_and_column_order_change_nothing(kernel):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(120, 5))
+    y = X[:, 0] > 0.6
+    whole = sparse.csr_array(X)
+    parts = np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), 2 * whole.indptr
+    parted = sparse.csr_array(parts, shape=X.shape)
+    features = KernelFeatures(kernel, n_components=20, random_state=0)
+    expected = clone(features).fit(whole, y).transform(whole)
+    np.testing.assert_array_equal(clone(features).fit(parted, y).transform(parted), expected)
+    dense = clone(features).fit(X, y)
+    np.testing.assert_array_equal(dense.transform(np.asfortranarray(X)), dense.transform(X))

@@ -280,6 +280,7 @@ class TestOffset:
         slack = np.maximum(0, 1 - signs * (offset + K @ result.beta)) ** (2 if squared else 1)
         assert result.status == "converged"
         assert_allclose(result.objective, -best.fun, rtol=1e-6)
+        assert_allclose(result.scores, offset + K @ result.beta, atol=1e-10)
         assert_allclose(result.objective, 0.5 * result.beta @ K @ result.beta + 2.0 * slack.sum(), rtol=1e-12)
 
 

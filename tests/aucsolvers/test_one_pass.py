@@ -107,7 +107,7 @@ class TestOptimum:
         y = np.arange(2000) % 10 == 0
         X = sparse.random_array((2000, 3000), density=0.01, format="csr", rng=rng)
         X = sparse.csr_array(X + sparse.csr_array(y[:, None] * (np.arange(3000) < 20) * 0.3))
-        model = OPAUC(lam=1e-2, rank=50, max_covariance_bytes=3_000_000, random_state=0).fit(X[:1500], y[:1500])
+        model = OPAUC(lam=1e-2, rank=50, max_covariance_bytes=6_000_000, random_state=0).fit(X[:1500], y[:1500])
         assert auc(y[1500:], model.decision_function(X[1500:])) > 0.95
 
     def test_covariances_that_need_too_much_are_refused(self):

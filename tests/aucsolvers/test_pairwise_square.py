@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -161,7 +162,7 @@ class TestStorage:
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(40_000, 30)).astype(np.float32), np.arange(40_000) % 9 == 0
         X += y[:, None]
-        LSSVM(solver=solver).fit(X[:100], y[:100])  # compiles
+        LSSVM(solver=solver).fit(X[:3000], y[:3000])  # compiles, also what sorts more than 2,000 scores
         tracemalloc.start()
         single = LSSVM(solver=solver).fit(X, y)
         peak = tracemalloc.get_traced_memory()[1]
@@ -256,3 +257,17 @@ class TestDegenerate:
     def test_parameters_are_checked(self, parameters, message):
         with pytest.raises(ValueError, match=message):
             LSSVM(**parameters).fit([[1.0], [0.0]], [1, 0])
+
+
+@pytest.mark.parametrize("lam", [1e-6, 1e-2, 1.0])
+@pytest.mark.parametrize("offset", [1e7, 1e8, 1.6e9])
+def test_sparse_rows_far_from_zero_never_end_above_the_start(offset, lam):
+    """Rounding leaves conjugate gradients nothing to work with; the least objective seen is what is published."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(120, 5))
+    y = X[:, 0] + rng.normal(size=120) > 0.6
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LSSVM(lam).fit(sparse.csr_array(X + offset), y)
+    assert model.objective_ <= 0.5 + 1e-9
+    assert model.status_ == "converged" or model.dual_gap_ > model.tol

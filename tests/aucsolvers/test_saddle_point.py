@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -327,3 +328,12 @@ class TestDegenerate:
     def test_overflow_is_refused(self):
         with pytest.raises(ValueError, match="squared norms overflow"):
             SPDAM().fit([[1e200], [0.0]], [1, 0])
+
+
+def test_scores_that_overflow_end_in_diverged_and_not_in_a_loop():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(120, 5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SPDAM(1e-6, random_state=0).fit(X * 1e150, X[:, 0] > 0.6)
+    assert (model.status_, model.dual_gap_) == ("diverged", np.inf)

@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -206,7 +207,7 @@ class TestEstimators:
         X = np.random.default_rng(0).normal(size=(3000, 200)).astype(np.float32)
         y = X[:, 0] > 1
         learn = clone(model).set_params(keep_stream=False).fit
-        learn(X[:50], y[:50])  # compiles
+        learn(X[:2600], y[:2600])  # compiles, also what sorts more than 2,000 scores
         tracemalloc.start()
         learn(X, y)
         peak = tracemalloc.get_traced_memory()[1]
@@ -276,3 +277,30 @@ class TestDegenerate:
         for learn in (model.fit, model.partial_fit):
             with pytest.raises(ValueError, match=message):
                 learn([[1.0], [0.0]], [1, 0])
+
+
+@pytest.mark.parametrize("magnitude", [1e140, 1e150, 1e-165])
+@pytest.mark.parametrize("model", [OAMGra(1e-300), OAMGra(1e-6), UniExp(1e-300)])
+def test_scores_that_overflow_end_in_diverged_and_not_in_a_loop(model, magnitude):
+    X, y = arriving()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = clone(model).fit(X * magnitude, y)
+    if np.isfinite(model.objective_):
+        assert model.dual_gap_ >= 0.0
+    else:
+        assert (model.status_, model.dual_gap_) == ("diverged", np.inf)
+
+
+def test_a_streams_rank_cannot_change_midway():
+    X, y = arriving()
+    for first, second in ((None, 2), (2, None), (2, 3)):
+        model = OPAUC(rank=first, random_state=0).partial_fit(X, y)
+        with pytest.raises(ValueError, match="with which this stream began"):
+            model.set_params(rank=second).partial_fit(X, y)
+
+
+def test_a_sketchs_random_numbers_count_in_its_memory():
+    X, y = arriving()
+    with pytest.raises(ValueError, match="max_covariance_bytes"):
+        OPAUC(rank=10**6).fit(X, y)

@@ -7,6 +7,7 @@ import pytest
 from imblearn.pipeline import make_pipeline
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
@@ -359,6 +360,40 @@ class TestNewton:
         assert again.n_iter == 0
         assert_allclose(again.dual_gap, done.dual_gap, rtol=1e-9)
         assert solve(X, signs, C=10.0, tol=1e-3, alpha=done.state["alpha"]).n_iter > 0
+
+
+class TestLinearTerm:
+    """P - w0'w~, as MarginMeanSVM has it."""
+
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("newton", [True, False])
+    @pytest.mark.parametrize("squared", [False, True])
+    def test_optimum_is_that_of_a_general_optimiser_on_the_dual(self, cancer, squared, newton, form):
+        X, signs = cancer[0][:80, :6], 2.0 * cancer[1][:80] - 1
+        w0, Z = np.random.default_rng(0).normal(size=7), np.column_stack([X, np.ones(80)]) * signs[:, None]
+        diagonal, upper = (1.0, None) if squared else (0.0, 0.5)  # C = 1/2
+
+        def negative_dual(alpha):
+            w = w0 + alpha @ Z
+            return 0.5 * w @ w + 0.5 * diagonal * alpha @ alpha - alpha.sum(), Z @ w + diagonal * alpha - 1.0
+
+        options = {"maxiter": 10**5, "maxfun": 10**6, "ftol": 1e-16, "gtol": 1e-11}
+        best = minimize(negative_dual, np.zeros(80), jac=True, bounds=[(0.0, upper)] * 80, options=options)
+        result = solve(form(X), signs, C=0.5, squared=squared, newton=newton, tol=1e-10, max_iter=10**6, linear_term=w0)
+        loss = "squared_hinge" if squared else "hinge"
+        value = objective(result.w, result.bias, X, cancer[1][:80], loss, 0.5) - w0 @ np.append(result.w, result.bias)
+        assert result.status == "converged"
+        assert_allclose([result.objective, value], -best.fun, rtol=1e-6, atol=1e-8)
+
+    @pytest.mark.parametrize("newton", [True, False])
+    def test_renumbered_columns_change_nothing_but_rounding(self, cancer, newton, monkeypatch):
+        X, signs = sparse.csr_array(cancer[0] * (cancer[0] > 1)), 2.0 * cancer[1] - 1
+        options = {"newton": newton, "linear_term": np.random.default_rng(0).normal(size=31), "tol": 1e-9}
+        own = solve(X, signs, max_iter=10**5, **options)
+        monkeypatch.setattr(module, "CROWDED_ABOVE", 8)
+        renumbered = solve(X, signs, max_iter=10**5, **options)
+        assert_allclose(renumbered.objective, own.objective, rtol=1e-8)
+        assert_allclose(renumbered.w, own.w, atol=1e-3)
 
 
 class TestState:

@@ -14,6 +14,7 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import zeroth_order as module
+from aucsolvers.kernel_svm import Kernel, KernelSVM
 from aucsolvers.margin_mean import MarginMeanSVM, Terms
 from aucsolvers.metrics import auc
 from aucsolvers.zeroth_order import ZOVR, pivoted_factor, zeroth_order_descent
@@ -48,10 +49,19 @@ def objective(Z, w, y, lam1, lam2):
     return np.mean([term(w, *row, lam1, lam2) for row in zip(Z, y, balances(y), strict=True)])
 
 
-def unit_rows(A):
-    """Length 1 up to the single precision that directions are kept in."""
-    lengths = np.linalg.norm(A.astype(float), axis=1, keepdims=True)
-    return (A * (1 / lengths)).astype(np.float32).astype(float)
+def direction_sets(y, d, rounds, rng):
+    """u_i of each row, round by round, with the solver's draws in its order; a generator, as others draw in between."""
+    m = min(d, module.LARGEST_BASIS)
+    stride = max(1, round(0.618 * m))
+    while np.gcd(stride, m) > 1:
+        stride += 1
+    for t in range(rounds):
+        if t % m == 0:
+            basis = np.linalg.qr(rng.standard_normal((d, m)))[0].T
+            shuffled = rng.permutation(len(y))
+            place = np.empty(len(y), dtype=int)
+            place[[i for i in shuffled if y[i] < 0] + [i for i in shuffled if y[i] > 0]] = range(len(y))
+        yield basis[(place + t * stride) % m]
 
 
 def twin(Z, y, lam1, lam2, mu, rounds, inner, seed, variance_reduction, averaged):
@@ -64,8 +74,7 @@ def twin(Z, y, lam1, lam2, mu, rounds, inner, seed, variance_reduction, averaged
         return u * (up - down) / (2 * mu)
 
     w, k, ends = np.zeros(d), 0, []
-    for _ in range(rounds):
-        U = unit_rows(rng.standard_normal((n, d), dtype=np.float32))
+    for U in direction_sets(y, d, rounds, rng):
         first = w.copy()
         mean = np.mean([estimate(i, first, U[i]) for i in range(n)], axis=0)
         k = 0 if variance_reduction and not averaged else k
@@ -94,7 +103,7 @@ def descend(rows, y, *, bias=1.0, lam1=1.0, lam2=5.0, seed=3, **options):
 # Few rounds: the checks fit often. The answer warns that it is not converged, as it should.
 @quiet
 @parametrize_with_checks(
-    [ZOVR(max_iter=30), ZOVR(kernel="rbf", max_iter=30), ZOVR(variance_reduction=False, max_iter=30)]
+    [ZOVR(max_iter=50), ZOVR(kernel="rbf", max_iter=50), ZOVR(variance_reduction=False, max_iter=50)]
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
@@ -102,21 +111,19 @@ def test_scikit_learn_contract(estimator, check):
 
 class TestEstimates:
     def probe(self, Z, y, w, U, mu, lam1=0.7, lam2=3.0):
-        directions = U.astype(np.float32)
-        out = module._probe(Z, y, 0.0, lam1 * balances(y), lam2, mu, directions, w)
-        return *out, directions.astype(float)
+        chosen = np.arange(len(U), dtype=np.uint32)
+        return module._probe(Z, y, 0.0, lam1 * balances(y), lam2, mu, U, chosen, w)
 
     @pytest.mark.parametrize("mu", [1.0, 0.1, 1e-3])
     def test_quotients_are_those_of_function_values(self, mu):
         X, y = overlapping()
         y, rng = 2.0 * y - 1, np.random.default_rng(0)
-        w = rng.normal(size=4)
-        _, base, slopes, drift, U = self.probe(X, y, w, rng.normal(size=X.shape), mu)
-        assert_allclose(np.linalg.norm(U, axis=1), 1, rtol=1e-6)
+        w, U = rng.normal(size=4), rng.normal(size=X.shape)
+        U /= np.linalg.norm(U, axis=1, keepdims=True)
+        _, base, slopes, drift = self.probe(X, y, w, U, mu)
         D = balances(y)
         values = [[term(w + s * mu * U[i], X[i], y[i], D[i], 0.7, 3.0) for s in (1, -1)] for i in range(60)]
-        # single precision of U's lengths: ||mu u||^2 cancels in the quotient all the same
-        assert_allclose(base, -np.diff(values).ravel() / (2 * mu), atol=1e-9)
+        assert_allclose(base, -np.diff(values).ravel() / (2 * mu), atol=1e-11)
         assert_allclose(drift, U.T @ base / 60, atol=1e-12)
         assert np.all((slopes >= 0) & (slopes <= 1)) and {0.0, 1.0} <= set(slopes)
 
@@ -126,22 +133,51 @@ class TestEstimates:
         y, w = 2.0 * y - 1, np.random.default_rng(1).normal(size=4)
         m, mu, gradient = y * (X @ w), 1e-3, np.zeros_like(X)
         for j in range(4):
-            _, base, _, _, U = self.probe(X, y, w, np.tile(np.eye(4)[j], (60, 1)), mu)
-            gradient += base[:, None] * U
+            U = np.tile(np.eye(4)[j], (60, 1))
+            gradient += self.probe(X, y, w, U, mu)[1][:, None] * U
         exact = w - (0.7 * balances(y) + 3.0 * (m < 1))[:, None] * y[:, None] * X
         smooth = np.abs(1 - m) > mu * np.abs(X).max()
         assert smooth.sum() > 50
         assert_allclose(gradient[smooth], exact[smooth], atol=1e-9)
 
-    def test_their_mean_is_the_gradient_over_d(self):
-        """A row 200,000 times: of five standard errors none is above 5 ||dF_i|| / sqrt(d n)."""
-        X, _ = overlapping()
-        w, rng, n = np.array([0.3, -0.2, 0.1, 0.4]), np.random.default_rng(2), 200_000
-        directions = rng.standard_normal((n, 4), dtype=np.float32)
-        rows = np.repeat(X[:1], n, axis=0)
-        drift = module._probe(rows, np.ones(n), 0.0, np.full(n, 0.7), 3.0, 1e-3, directions, w)[3]
-        exact = w - (0.7 + 3.0 * (X[0] @ w < 1)) * X[0]
-        assert_allclose(drift, exact / 4, atol=5 * np.linalg.norm(exact) / np.sqrt(4 * n))
+
+class TestDirections:
+    @pytest.mark.parametrize("d", [1, 2, 6, 37])
+    def test_a_cycle_gives_every_row_an_orthonormal_basis(self, d):
+        y = np.repeat([1.0, -1.0], [12, 48])
+        directions, sets = module._Directions(y, d, np.random.default_rng(0)), []
+        for t in range(2 * d):
+            basis, chosen = directions.of_round(t)
+            sets.append(basis[chosen])
+        for cycle in (np.array(sets[:d]), np.array(sets[d:])):
+            assert_allclose(np.einsum("tij,tik->ijk", cycle, cycle), np.tile(np.eye(d), (60, 1, 1)), atol=1e-12)
+        assert d == 1 or np.abs(sets[0] - sets[d]).max() > 0.1  # the second is another one
+
+    def test_vectors_are_spread_evenly_over_either_class(self):
+        y = np.random.default_rng(0).permutation(np.repeat([1.0, -1.0], [13, 49]))
+        directions = module._Directions(y, 5, np.random.default_rng(0))
+        for t in range(10):
+            _, chosen = directions.of_round(t)
+            for label in (1.0, -1.0):
+                assert np.ptp(np.bincount(chosen[y == label], minlength=5)) <= 1
+
+    def test_above_the_largest_basis_they_are_orthonormal_still(self, monkeypatch):
+        monkeypatch.setattr(module, "LARGEST_BASIS", 8)
+        directions = module._Directions(np.repeat([1.0, -1.0], 20), 30, np.random.default_rng(0))
+        first, _ = directions.of_round(0)
+        assert_allclose(first @ first.T, np.eye(8), atol=1e-12)
+        assert_array_equal(first, directions.of_round(7)[0])
+        assert np.abs(first @ directions.of_round(8)[0].T).max() < 0.9
+
+    def test_they_are_uniform_on_the_sphere(self):
+        """Mean 0 and second moment I/d over many bases, up to signs, which no estimate sees: five standard errors."""
+        rng, d, many = np.random.default_rng(1), 3, 4000
+        first = [module._Directions(np.array([1.0, -1.0]), d, rng).of_round(0) for _ in range(many)]
+        u = np.array([basis[chosen[0]] for basis, chosen in first])
+        # of the sphere: E u_j^2 u_k^2 = 1 / (d (d + 2)), three times that for j = k
+        assert_allclose(u.T @ u / many, np.eye(d) / d, atol=5 * np.sqrt((3 / 15 - 1 / 9) / many))
+        fourth = np.einsum("ij,ik->jk", u**2, u**2) / many
+        assert_allclose(fourth, (np.ones((d, d)) + 2 * np.eye(d)) / 15, atol=5 * np.sqrt(1 / 9 / many))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)])
@@ -156,9 +192,14 @@ def test_same_draws_same_numbers_as_the_twin(form, variance_reduction, averaged,
     Z = np.column_stack([X, np.ones(60)]) if bias else X
     expected = twin(Z, y, 1.0, 5.0, 0.1, 8, 40, seed=3, **options)
     got = np.append(result.w, result.bias) if bias else result.w
-    assert_allclose(got, expected, rtol=0, atol=1e-12)
+    assert_allclose(got, expected, rtol=0, atol=1e-11)  # rounding grows from step to step
     assert_allclose(result.objective, objective(Z, got, y, 1.0, 5.0), rtol=1e-12)
     assert result.history["updates"].tolist() == [0, 40, 80, 160, 320]
+
+
+# Of the 16 sets those where it is hardest, and some others
+LINEAR = ("page-blocks-1-3_vs_4", "winequality-white-3_vs_7", "new-thyroid1", "wisconsin", "pima", "shuttle-2_vs_5")
+GAUSSIAN = ("wisconsin", "winequality-white-3_vs_7", "segment0", "page-blocks-1-3_vs_4")
 
 
 def keel(mirror, name):
@@ -170,21 +211,20 @@ def keel(mirror, name):
 
 @quiet
 class TestOptimum:
-    @pytest.mark.parametrize("name", ["wisconsin", "pima", "vehicle1", "segment0", "yeast3", "shuttle-2_vs_5"])
+    @pytest.mark.parametrize("name", LINEAR)
     @pytest.mark.parametrize(("lam1", "lam2"), [(1.0, 1.0), (1.0, 10.0)])
     def test_linear_within_two_percent_on_standardised_data(self, mirror, name, lam1, lam2):
         X, y = keel(mirror, name)
         exact = MarginMeanSVM(lam1, lam2, random_state=0).fit(X, y)
-        model = ZOVR(lam1, lam2, tol=0.0, random_state=0).fit(X, y)
-        assert exact.status_ == "converged"
+        model = ZOVR(lam1, lam2, random_state=0).fit(X, y)
+        assert exact.status_ == model.status_ == "converged"
         assert -1e-9 <= model.objective_ - exact.objective_ + exact.dual_gap_ <= 0.02 * abs(exact.objective_)
 
-    @pytest.mark.parametrize("name", ["vehicle1", "new-thyroid1", "led7digit-0-2-4-5-6-7-8-9_vs_1"])
-    @pytest.mark.parametrize(("lam1", "lam2"), [(1.0, 1.0), (1.0, 10.0)])
-    def test_gaussian_within_two_percent_on_standardised_data(self, mirror, name, lam1, lam2):
+    @pytest.mark.parametrize("name", GAUSSIAN)
+    def test_gaussian_within_two_percent_on_standardised_data(self, mirror, name):
         X, y = keel(mirror, name)
-        exact = MarginMeanSVM(lam1, lam2, kernel="rbf").fit(X, y)
-        model = ZOVR(lam1, lam2, kernel="rbf", tol=0.0, max_iter=600, random_state=0).fit(X, y)
+        exact = MarginMeanSVM(1.0, 10.0, kernel="rbf").fit(X, y)
+        model = ZOVR(kernel="rbf", random_state=0).fit(X, y)
         assert -1e-9 <= model.objective_ - exact.objective_ + exact.dual_gap_ <= 0.02 * abs(exact.objective_)
         assert len(model.support_) < 0.5 * len(y)
 
@@ -246,9 +286,10 @@ class TestCertificate:
 class TestKernel:
     @pytest.mark.parametrize("tol", [0.5, 1e-2, 1e-8])
     def test_factor_leaves_no_row_farther_than_tol(self, cancer, tol):
-        K = rbf_kernel(cancer[0][:150], gamma=0.02) + 1
-        Z, pivots = pivoted_factor(K, tol)
-        rest = K - Z @ Z.T
+        X = cancer[0][:150]
+        kernel = Kernel.of(KernelSVM(gamma=0.02), X)
+        Z, pivots = pivoted_factor(kernel, kernel.points(X), tol, 10**8)
+        rest = rbf_kernel(X, gamma=0.02) + 1 - Z @ Z.T
         assert rest.diagonal().max() <= tol * (1 + 1e-6) and np.linalg.eigvalsh(rest).min() > -1e-9
         assert_array_equal(np.triu(Z[pivots], 1), 0)
         assert len(set(pivots)) == len(pivots) == Z.shape[1]
@@ -268,10 +309,10 @@ class TestKernel:
 
     def test_its_steps_are_the_linear_ones_on_the_factor(self):
         X, y = overlapping()
-        K = rbf_kernel(X, gamma=0.3) + 1
-        Z, pivots = pivoted_factor(K, 0.1)
+        kernel = Kernel.of(KernelSVM(gamma=0.3), X)
+        Z, pivots = pivoted_factor(kernel, kernel.points(X), 0.1, 10**8)
         expected = twin(Z, 2.0 * y - 1, 1.0, 10.0, 0.1, 6, 60, seed=5, variance_reduction=True, averaged=True)
-        options = {"gamma": 0.3, "threshold": "zero", "mu": 0.1, "max_iter": 6, "tol": 0.0}
+        options = {"gamma": 0.3, "threshold": "zero", "mu": 0.1, "max_iter": 6, "tol": 0.0, "rank_tol": 0.1}
         model = ZOVR(kernel="rbf", random_state=np.random.default_rng(5), **options).fit(X, y)
         assert_array_equal(model.support_, np.sort(pivots))
         assert_allclose(model.decision_function(X), Z @ expected, atol=1e-4)
@@ -283,7 +324,7 @@ class TestStorageAndState:
     def test_sparse_and_dense_are_one(self, kernel):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(90, 12)) * (rng.random((90, 12)) < 0.3), np.arange(90) % 3 == 0
-        for max_iter, close in ((4, 1e-10), (400, 1e-3)):  # rounding grows from step to step
+        for max_iter, close in ((4, 1e-10), (200, 1e-3)):  # rounding grows from step to step
             models = [ZOVR(kernel=kernel, gamma=0.1, max_iter=max_iter, random_state=0) for _ in range(2)]
             dense, thin = models[0].fit(X, y), models[1].fit(sparse.csr_matrix(X), y)
             assert_allclose(thin.objective_, dense.objective_, rtol=close)
@@ -336,10 +377,12 @@ class TestDegenerateData:
 
     def test_memory_is_predicted_and_refused(self):
         X, y = overlapping()
-        with pytest.raises(ValueError, match=r"max_bytes=1199 bytes, got 60 rows of 5 coordinates, which need 1200\."):
-            ZOVR(max_bytes=1199).fit(X, y)
-        with pytest.raises(ValueError, match=r"max_bytes=28799 bytes, got 60 rows, which need 28800\."):
-            ZOVR(kernel="rbf", max_bytes=28_799).fit(X, y)
+        with pytest.raises(ValueError, match=r"max_bytes=599 bytes, got 5 coordinates, which need 600\."):
+            ZOVR(max_bytes=599).fit(X, y)
+        with pytest.raises(
+            ValueError, match=r"max_bytes=9600 bytes, got 60 rows of more than 10 coordinates\. Raise ra"
+        ):
+            ZOVR(kernel="rbf", max_bytes=9600).fit(X, y)
 
     @pytest.mark.parametrize(
         "bad",

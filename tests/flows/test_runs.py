@@ -90,6 +90,38 @@ def test_rings_are_ranked_in_a_gaussian_kernels_space_and_the_model_keeps_it(tmp
     assert roc_auc_score(inner, model.predict(pd.DataFrame(X, columns=["a", "b"]))) > 0.99
 
 
+def test_what_others_have_runs_beside_ours_with_scalings_to_choose_from_and_probabilities(tmp_path):
+    claims(150).to_csv(tmp_path / "claims.csv", index=False)
+    (tmp_path / "mixed.yaml").write_text(
+        "datasets: [{source: claims.csv, target: fraud}]\n"
+        "methods:\n"
+        "  - u1_margin_mean\n"
+        "  - {solver: sklearn.naive_bayes.GaussianNB, sampler: smote, probabilities: sigmoid,\n"
+        "     search: {var_smoothing: [1e-9, 1e-2]}}\n"
+        "validation: {folds: 2, inner_folds: 2, select_by: gmean}\n"
+        "preprocessing: {scale: [standard, quantile]}\n"
+    )
+    done = run(tmp_path, "run", "mixed.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "GaussianNB" in done.stdout
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
+    runs = {r.info.run_name: r for r in mlflow.search_runs(search_all_experiments=True, output_format="list")}
+    ours, foreign = runs["claims u1+margin_mean"], runs["claims smote+GaussianNB"]
+    assert foreign.data.tags["aucflow.solver"] == "sklearn.naive_bayes.GaussianNB"
+    assert foreign.data.params["solver__var_smoothing"] in ("1e-09", "0.01")
+    assert foreign.data.metrics["rows_added"] > 0
+    assert {"certificate", "chosen_lam2"} <= set(ours.data.metrics)
+    assert "certificate" not in foreign.data.metrics
+    curves = {
+        name: {f.path for f in MlflowClient().list_artifacts(r.info.run_id, "curves")} for name, r in runs.items()
+    }
+    assert "curves/convergence.png" in curves["claims u1+margin_mean"] - curves["claims smote+GaussianNB"]
+    model = mlflow.sklearn.load_model(f"runs:/{foreign.info.run_id}/model")
+    told = model.predict_proba(pd.read_csv(tmp_path / "claims.csv").drop(columns="fraud"))
+    assert told.shape == (150, 2)
+    assert np.allclose(told.sum(axis=1), 1)
+
+
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory):
     folder = tmp_path_factory.mktemp("quickstart")

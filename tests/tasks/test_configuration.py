@@ -2,9 +2,11 @@
 
 import pytest
 
+from flows.commands import parse_method
 from tasks import catalogue, datasets
 from tasks.configuration import ExperimentConfig, find_config, load_config, parse_config
 from tasks.errors import BadInput
+from tasks.reference import load_reference
 
 MINIMAL = {"datasets": ["wine"], "methods": ["ls_svm"]}
 
@@ -126,7 +128,40 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"methods": [{"solver": "sdcd", "grid": [0.1], "params": {"lam": 1.0}}]}, ["either grid or params.lam"]),
         ({"preprocessing": ["standard"]}, ["preprocessing: expected a mapping of keys to values"]),
         ({"preprocessing": {"scale": "robust"}}, ["preprocessing.scale", "'quantile', 'unit_rows'", "'robust'"]),
+        ({"preprocessing": {"scale": []}}, ["preprocessing.scale", "got an empty list"]),
+        ({"preprocessing": {"scale": ["standard", "std"]}}, ["preprocessing.scale", "'std'"]),
         ({"name": "../up"}, ["name", "'../up'"]),
+        ({"datasets": [{"suite": "lu2091"}]}, ["got 'lu2091'", "Did you mean 'lu2019'?"]),
+        ({"reference": "lu"}, ["reference", "got 'lu'"]),
+        ({"methods": ["u1_zorv"]}, ["got 'u1_zorv'"]),
+        ({"methods": [{"solver": "u1_zovr", "sampler": "u2"}]}, ["one sampler", "'u1' in solver 'u1_zovr'"]),
+        ({"methods": ["sklearn.svm.SVCC"]}, ["that can be imported", "sklearn.svm.SVCC"]),
+        ({"methods": ["no_such_package.Solver"]}, ["that can be imported", "No module named 'no_such_package'"]),
+        ({"methods": ["sklearn.svm.SVR"]}, ["fit and decision_function or predict_proba", "sklearn.svm.SVR"]),
+        ({"methods": ["os.path.join"]}, ["Expected a class with fit", "os.path.join"]),
+        ({"methods": ["sklearn.ensemble.VotingClassifier"]}, ["made without arguments", "estimators"]),
+        ({"methods": [{"solver": "sdcd", "sampler": "sklearn.svm.SVC"}]}, ["fit_resample as sampler"]),
+        ({"methods": [{"solver": "sklearn.svm.SVC", "grid": [1]}]}, ["Expected search", "got grid"]),
+        ({"methods": [{"solver": "sklearn.svm.SVC", "params": {"c": 1}}]}, ["got 'c'", "Did you mean 'C'?"]),
+        ({"methods": [{"solver": "sklearn.svm.SVC", "params": {"C": -1}}]}, ["'C' parameter of SVC", "-1"]),
+        ({"methods": [{"solver": "sklearn.svm.SVC", "search": {"C": [1, "much"]}}]}, ["'C' parameter", "much"]),
+        ({"methods": [{"solver": "sdcd", "sampler": "smote", "sampler_params": {"k_neighbors": 0}}]}, ["k_neighbors"]),
+        ({"methods": [{"solver": "sdcd", "search": {"lam": [1]}, "grid": [1]}]}, ["either grid or search.lam"]),
+        ({"methods": [{"solver": "sdcd", "search": {"lam": []}}]}, ["search.lam", "at least one entry"]),
+        ({"methods": [{"solver": "sdcd", "search": {"lamb": [1]}}]}, ["got 'lamb'", "Did you mean 'lam'?"]),
+        ({"methods": [{"solver": "sdcd", "search": {"gamma_factor": [1]}}]}, ["got 'gamma_factor'"]),
+        ({"methods": [{"solver": "zovr_rbf", "search": {"gamma_factor": [0]}}]}, ["> 0 for gamma_factor"]),
+        ({"methods": [{"solver": "zovr_rbf", "params": {"gamma": 1}, "search": {"gamma_factor": [1]}}]}, ["alone"]),
+        ({"methods": [{"solver": "zo_svm", "params": {"lam1": 1}}]}, ["got 'lam1'"]),
+        (
+            {
+                "methods": [
+                    {"solver": "margin_mean", "search": {"lam1": list(range(1, 40)), "lam2": list(range(1, 40))}}
+                ]
+            },
+            ["at most 1000 candidates, got 1521"],
+        ),
+        ({"methods": [{"solver": "sdcd", "probabilities": "platt"}]}, ["'sigmoid' or 'isotonic'", "'platt'"]),
     ],
 )
 def test_what_is_wrong_is_named_with_what_was_expected(change, words):
@@ -182,7 +217,7 @@ def test_yaml_1_2_keeps_yes_a_word_and_exponents_numbers(tmp_path):
     )
     config = load_config(str(path))
     assert config.datasets[0].positive == "yes"
-    assert config.methods[0].search == ("lam", (1e-6, 1.0))
+    assert config.methods[0].searched == {"lam": (1e-6, 1.0)}
 
 
 def test_files_are_relative_to_the_config_and_named_after_themselves(tmp_path):
@@ -202,3 +237,82 @@ def test_an_unknown_config_lists_the_shipped_ones():
 def test_a_folder_is_no_config(tmp_path):
     with pytest.raises(BadInput, match="got the folder"):
         find_config(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("u1_zovr", ("u1", "zovr", "u1+zovr")),
+        ("u2_zovr", ("u2", "zovr", "u2+zovr")),
+        ("u1_margin_mean_rbf", ("u1", "margin_mean_rbf", "u1+margin_mean_rbf")),
+        ("mwmote_kernel_svm", ("mwmote", "kernel_svm", "mwmote+kernel_svm")),
+        ("svm_or", ("none", "svm_or", "svm_or")),
+        ("sklearn.svm.SVC", ("none", "sklearn.svm.SVC", "SVC")),
+    ],
+)
+def test_solvers_may_be_spelt_with_their_sampler_as_papers_do_or_by_import_path(name, expected):
+    (method,) = parse_config(MINIMAL | {"methods": [name]}, "here").methods
+    assert (method.sampler, method.solver, method.label) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("u2+zovr_rbf", ("u2", "none", "zovr_rbf")),
+        ("u1_zovr", ("u1", "none", "zovr")),
+        ("smote+gaussian+svm_or", ("smote", "gaussian", "svm_or")),
+        (
+            "imblearn.under_sampling.NearMiss+sklearn.svm.LinearSVC",
+            ("imblearn.under_sampling.NearMiss", "none", "sklearn.svm.LinearSVC"),
+        ),
+    ],
+)
+def test_the_command_line_takes_them_all(text, expected):
+    method = parse_method(text)
+    assert (method.sampler, method.kernel, method.solver) == expected
+
+
+def test_what_is_searched_by_default_by_grid_by_search_and_what_is_given():
+    def searched(solver="margin_mean_rbf", **more):
+        return parse_config(MINIMAL | {"methods": [{"solver": solver, **more}]}, "here").methods[0].searched
+
+    usual = {"lam2": catalogue.LAM2_GRID, "gamma_factor": catalogue.GAMMA_GRID}
+    assert searched() == usual
+    assert searched(grid=[3, 1]) == usual | {"lam2": (1.0, 3.0)}
+    assert searched(search={"lam1": [2, 0.5]}) == usual | {"lam1": (0.5, 2)}
+    assert searched(search={"gamma": [0.1, 1]}) == {"lam2": catalogue.LAM2_GRID, "gamma": (0.1, 1)}
+    assert searched(params={"gamma": 0.5, "lam2": 7}) == {"lam2": (7.0,)}
+    assert searched("kernel_svm") == {"C": catalogue.C_GRID}
+    assert searched("kernel_svm", search={"gamma_factor": [1, 2]}) == {"C": catalogue.C_GRID, "gamma_factor": (1, 2)}
+    assert searched("sklearn.svm.SVC") == {}
+    mixed = searched("sklearn.ensemble.RandomForestClassifier", search={"max_features": ["sqrt", 1, 1.0, None]})
+    assert mixed == {"max_features": ("sqrt", 1, 1.0, None)}
+
+
+def test_candidates_are_tried_scale_by_scale_and_the_first_parameter_changes_fastest():
+    method = {"solver": "margin_mean_rbf", "search": {"lam2": [1, 2], "gamma_factor": [3, 4]}}
+    config = parse_config(MINIMAL | {"methods": [method], "preprocessing": {"scale": ["minmax", "standard"]}}, "here")
+    tried = config.methods[0].candidates(config.preprocessing.scales)
+    assert [tuple(candidate.values()) for candidate in tried] == [
+        (lam2, gamma, scale) for scale in ("minmax", "standard") for gamma in (3, 4) for lam2 in (1, 2)
+    ]
+
+
+def test_a_list_of_one_scale_is_no_choice_and_a_list_reads_back():
+    one = parse_config(MINIMAL | {"preprocessing": {"scale": ["minmax"]}}, "here")
+    assert one.preprocessing.scale == "minmax"
+    several = parse_config(MINIMAL | {"preprocessing": {"scale": ["minmax", "quantile", "minmax"]}}, "here")
+    assert several.preprocessing.scales == ("minmax", "quantile")
+    assert ExperimentConfig.model_validate(several.model_dump(mode="json")) == several
+
+
+def test_a_suite_stands_for_its_sets_among_others():
+    config = parse_config(MINIMAL | {"datasets": ["wine", {"suite": "lu2019"}]}, "here")
+    assert [d.name for d in config.datasets] == ["wine", *datasets.suites()["lu2019"]]
+
+
+def test_the_config_of_seed_003_runs_all_sixteen_sets_with_its_figures():
+    config = load_config("lu2019")
+    assert len(config.datasets) == 16
+    assert {figure.dataset for figure in load_reference(config.reference).figures} == {d.name for d in config.datasets}
+    assert (config.validation.select_by, config.validation.folds) == ("gmean", 5)

@@ -11,7 +11,7 @@ from tasks.configuration import MethodConfig, parse_config
 from tasks.convert import convert
 from tasks.datasets import Conversion, check_counts, entries, find, suites
 from tasks.download import download
-from tasks.errors import BadInput
+from tasks.errors import BadInput, RunFailed
 from tasks.lockfile import Lock
 from tasks.values import Counts
 
@@ -228,3 +228,21 @@ class TestOpenML:
 def test_a_conversion_becomes_the_rule_that_convert_takes():
     rule = Conversion(rule="class_groups", positive=[1, "b"], negative=["c"]).as_rule("y", ";", ("id",))
     assert (rule.groups, rule.target, rule.delimiter, rule.drop) == ((("1", "b"), ("c",)), "y", ";", ("id",))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1]",
+        "files: []",
+        "files: {a: 1}",
+        "files: {a: {url: x}}",
+        "datasets: {a: {rows: 1}}",
+        "when: 2024-99-99",
+        "a: [",
+    ],
+)
+def test_a_lock_that_was_spoilt_is_told(text, tmp_path):
+    (tmp_path / "my.lock").write_text(text + "\n")
+    with pytest.raises(RunFailed, match=r"my\.lock: expected"):
+        Lock(tmp_path / "my.lock").digest("a")

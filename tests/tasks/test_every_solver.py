@@ -15,6 +15,7 @@ from tasks.convert import convert, load
 from tasks.download import download
 from tasks.evaluate import score_rows
 from tasks.models import make_ranker, trusted_types
+from tasks.search import choose
 from tasks.split import make_splits
 from tasks.train import fit_model
 from tasks.undersample import draw_sample
@@ -32,7 +33,7 @@ METHODS = [
     {"solver": "svm_or", "kernel": "gaussian"},
     {"solver": "svm_or", "kernel": "polynomial", "sampler": "u1"},
 ]
-FIXED = {"lam": 1e-2, "C": 0.1}
+FIXED = {"lam": 1e-2, "C": 0.1, "lam2": 10.0}
 
 
 @pytest.fixture(scope="module", params=SETS)
@@ -51,7 +52,8 @@ def data(request, mirror, tmp_path_factory):
 
 def experiment(method):
     searched = catalogue.SOLVERS[method["solver"]].grid[0]
-    fixed = {"grid": [FIXED[searched]]} | ({"kernel_params": {"gamma": "scale"}} if "kernel" in method else {})
+    rounds = {"params": {"max_iter": 100}} if method["solver"].startswith("zo") else {}
+    fixed = {"grid": [FIXED[searched]]} | rounds | ({"kernel_params": {"gamma": "scale"}} if "kernel" in method else {})
     return ExperimentConfig.model_validate({"datasets": ["wine"], "methods": [method | fixed]})
 
 
@@ -64,7 +66,8 @@ def test_it_trains_scores_and_is_kept(data, method):
     sample = draw_sample(table, split, config.methods[0], config.preprocessing, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = fit_model(table, split, sample, config.methods[0], config, 1)
+        choice = choose(table, split, config.methods[0], config, 1)
+        model = fit_model(table, split, sample, choice, config.methods[0], config, 1)
     test = table.rows(split.test)
     scores, _ = score_rows(model, test)
     assert floor < scores.auc <= 1

@@ -6,6 +6,8 @@ import hashlib
 import io
 import lzma
 import socket
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -79,10 +81,41 @@ def send(handler, body, status=200, upto=None, **headers):
     handler.wfile.write(body[:upto])
 
 
+@pytest.fixture
+def http11(server):
+    """The same server with connections that are kept open."""
+    server.RequestHandlerClass.protocol_version = "HTTP/1.1"
+    return server
+
+
+def in_chunks(handler, body, upto=None):
+    """Answer in chunks without a length; the connection ends after ``upto`` bytes of the body."""
+    handler.send_response(200)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    for start in range(0, len(body), 65_536):
+        chunk = body[start : start + 65_536]
+        stop = len(chunk) if upto is None else min(len(chunk), upto - start)
+        if stop <= 0:
+            break
+        handler.wfile.write(b"%x\r\n" % len(chunk) + chunk[:stop] + (b"\r\n" if stop == len(chunk) else b""))
+    else:
+        handler.wfile.write(b"0\r\n\r\n")
+    handler.close_connection = True
+
+
 def leftovers():
-    """Return what lies in the cache beside whole files and locks."""
-    folder = cached(REMOTE).parent
-    return sorted(p.name for p in folder.iterdir() if p.suffix in (".packed", ".plain")) if folder.exists() else []
+    """Return what lies in the cache beside whole files, locks and what a transfer can go on from."""
+    harmless = (".lock", ".fetching", ".part", ".etag")
+    found = cached(REMOTE).parent.rglob("*")
+    return sorted(p.name for p in found if p != cached(REMOTE) and p.suffix not in harmless)
+
+
+def fetching_process(url):
+    """Start a process of its own that fetches an address and prints the digest."""
+    code = "from tasks.fetch import fetch; from tasks.values import Remote; import sys; "
+    code += "print(fetch(Remote('set/data', (sys.argv[1],))).sha256)"
+    return subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE, text=True)
 
 
 def zipped(**members):
@@ -257,11 +290,21 @@ class TestFaults:
             fetch(Remote("set/data", (f"{server.url}/data",)))
 
     @pytest.mark.parametrize(
-        "target", ["http://example.org/data", "ftp://example.org/data", "file:///etc/hostname", "//example.org/data"]
+        "target",
+        [
+            "http://example.org/data",
+            "ftp://example.org/data",
+            "file:///etc/hostname",
+            "FILE:/etc/hostname",
+            "//example.org/data",
+            "http://127.0.0.1@example.org/",
+            "http://example.org\\@127.0.0.1/",
+            "http://[::1",
+        ],
     )
     def test_a_redirect_out_of_bounds_is_not_followed(self, target, server):
         server.answers["/data"] = lambda handler: send(handler, b"", status=302, Location=target)
-        with pytest.raises(RunFailed, match="redirected to"):
+        with pytest.raises(RunFailed, match=r"redirected to|not an address"):
             fetch(Remote("set/data", (f"{server.url}/data",)))
 
     def test_redirects_are_followed_but_not_in_a_loop(self, server):
@@ -274,7 +317,30 @@ class TestFaults:
         with pytest.raises(RunFailed, match="redirected more than"):
             fetch(Remote("set/other", (f"{server.url}/loop",)))
 
-    @pytest.mark.parametrize("url", ["http://example.org/x", "ftp://example.org/x", "gopher:x", "data"])
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "http://example.org/x",
+            "ftp://example.org/x",
+            "gopher:x",
+            "data",
+            "http://127.0.0.1@example.org/x",
+            "http://localhost:80@example.org/x",
+            "http://example.org\\@127.0.0.1/x",  # the client sees the host in front, urlsplit the one behind
+            "http://localhost.example.org/x",
+            "http://localhost./x",
+            "http://2130706433/x",
+            "http://0177.0.0.1/x",
+            "http://127.1/x",
+            "http://0.0.0.0/x",
+            "http://[::ffff:8.8.8.8]/x",
+            "http://[::1/x",
+            "http://[::1]x/x",
+            "http:///x",
+            "http://%6cocalhost.example.org/x",
+            "\thttp://example.org/x",
+        ],
+    )
     def test_only_https_files_and_loopback_are_asked(self, url):
         with pytest.raises(RunFailed, match="not followed"):
             fetch(Remote("set/data", (url,)))
@@ -284,6 +350,104 @@ class TestFaults:
         with pytest.raises(RunFailed, match="web page"):
             fetch(Remote("set/data", (f"{server.url}/data",)))
         assert not cached(REMOTE).exists() and not leftovers()
+
+    def test_a_body_in_chunks_without_a_length(self, http11):
+        http11.answers["/data"] = lambda handler: in_chunks(handler, DATA)
+        assert fetch(Remote("set/data", (f"{http11.url}/data",))).sha256 == DIGEST
+
+    @pytest.mark.parametrize("where", ["inside a chunk", "between chunks"])
+    def test_a_body_in_chunks_that_breaks_off_is_no_file(self, where, http11):
+        cut = 100_000 if where == "inside a chunk" else 65_536
+        http11.answers["/data"] = lambda handler: in_chunks(handler, DATA, cut)
+        with pytest.raises(RunFailed, match="broke off"):
+            fetch(Remote("set/data", (f"{http11.url}/data",)))
+        assert not cached(REMOTE).exists() and not leftovers()
+
+    def test_a_length_that_is_too_long_is_noticed(self, server):
+        server.answers["/data"] = lambda handler: send(handler, DATA, Content_Length=str(len(DATA) + 5))
+        with pytest.raises(RunFailed, match=r"broke off|bytes came"):
+            fetch(Remote("set/data", (f"{server.url}/data",)))
+        assert not cached(REMOTE).exists() and not leftovers()
+
+    def test_a_length_that_is_too_short_is_noticed_where_the_digest_is_known(self, server):
+        server.answers["/data"] = lambda handler: send(handler, DATA, Content_Length=str(len(DATA) - 5))
+        with pytest.raises(RunFailed, match="as locked"):
+            fetch(Remote("set/data", (f"{server.url}/data",)), expected=DIGEST)
+        assert not cached(REMOTE).exists() and not leftovers()
+
+    @pytest.mark.parametrize("length", ["-1", "x", "²", "9" * 5000])
+    def test_a_length_that_is_none(self, length, server):
+        server.answers["/data"] = lambda handler: send(handler, DATA, Content_Length=length)
+        try:
+            assert fetch(Remote("set/data", (f"{server.url}/data",))).sha256 == DIGEST
+        except RunFailed:
+            assert not cached(REMOTE).exists()
+
+    def test_a_part_shorter_than_asked_for_is_not_the_whole(self, server):
+        """206 with fewer bytes than wanted is allowed, and its Content-Length is not that of the file."""
+
+        def piecemeal(handler):
+            wanted = handler.headers.get("Range")
+            start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+            stop = min(start + 200_000, len(DATA))
+            head = {"ETag": '"v1"', "Content-Range": f"bytes {start}-{stop - 1}/{len(DATA)}"}
+            send(handler, DATA[start:stop], status=206 if wanted else 200, **({} if not wanted else head))
+
+        def first_cut(handler):
+            if handler.headers.get("Range"):
+                return piecemeal(handler)
+            return send(handler, DATA, upto=100_000, ETag='"v1"')
+
+        server.answers["/data"] = first_cut
+        assert fetch(Remote("set/data", (f"{server.url}/data",)), expected=DIGEST).sha256 == DIGEST
+
+    def test_another_part_than_was_asked_for_is_thrown_away(self, server):
+        def confused(handler):
+            if handler.headers.get("Range"):
+                send(handler, DATA[7:], status=206, Content_Range=f"bytes 7-{len(DATA) - 1}/{len(DATA)}")
+            else:
+                send(handler, DATA, upto=next(cuts, None), ETag='"v1"')
+
+        cuts = iter([100_000])
+        server.answers["/data"] = confused
+        assert fetch(Remote("set/data", (f"{server.url}/data",))).sha256 == DIGEST
+
+    def test_a_weak_etag_is_no_ground_to_go_on_from(self, server):
+        cuts = iter([100_000])
+        server.answers["/data"] = lambda handler: send(handler, DATA, upto=next(cuts, None), ETag='W/"v1"')
+        assert fetch(Remote("set/data", (f"{server.url}/data",))).sha256 == DIGEST
+        assert [wanted for _, wanted in server.requests] == [None, None]
+
+    def test_an_encoding_that_nobody_asked_for(self, server):
+        server.answers["/gzip"] = lambda handler: send(handler, gzip.compress(DATA), Content_Encoding="gzip")
+        server.answers["/br"] = lambda handler: send(handler, b"\x8b\x07", Content_Encoding="br")
+        assert fetch(Remote("set/data", (f"{server.url}/gzip",))).sha256 == DIGEST
+        with pytest.raises(RunFailed, match="encoded as 'br'"):
+            fetch(Remote("set/other", (f"{server.url}/br",)))
+
+    def test_a_head_that_drips_ends(self, monkeypatch, server):
+        monkeypatch.setattr(transfer, "ANSWER_S", 0.3)
+
+        def drip(handler):
+            for _ in range(40):
+                handler.wfile.write(b"X: y\r\n" if _ else b"HTTP/1.1 200 OK\r\n")
+                handler.wfile.flush()
+                time.sleep(0.05)
+
+        server.answers["/data"] = drip
+        with pytest.raises(RunFailed, match="no answer within"):
+            fetch(Remote("set/data", (f"{server.url}/data",)))
+
+    def test_no_http_at_all(self, server):
+        server.answers["/data"] = lambda handler: handler.wfile.write(b"\0\1\2 garbage\r\n\r\n")
+        with pytest.raises(RunFailed, match="Try again later"):
+            fetch(Remote("set/data", (f"{server.url}/data",)))
+
+    def test_a_mirror_whose_index_cannot_be_had_is_not_trusted_blindly(self, monkeypatch, server):
+        monkeypatch.setenv("AUCFLOW_MIRROR", server.url)
+        server.answers |= {"/index.csv": 503, "/set/data": DATA[:-100]}
+        with pytest.raises(RunFailed, match="503"):
+            fetch(REMOTE)
 
     def test_a_second_address_is_tried(self, server):
         server.answers["/data"] = DATA
@@ -312,7 +476,7 @@ class TestArchives:
         "pack", [gzip.compress, bz2.compress, lzma.compress, lambda zeros: zipped(data=zeros)], ids=PACKINGS
     )
     def test_a_bomb_ends_at_the_ratio(self, pack, server, monkeypatch):
-        monkeypatch.setattr("tasks.unpack.FREE_BYTES", 1 << 20)
+        monkeypatch.setattr("tasks.files.FREE_BYTES", 1 << 20)
         server.answers["/bomb"] = pack(bytes(64 << 20))
         with pytest.raises(RunFailed, match="when unpacked"):
             fetch(Remote("set/data", (f"{server.url}/bomb",)))
@@ -348,6 +512,42 @@ class TestTwoAtOnce:
             thread.join()
         assert len(server.requests) == 1
         assert sorted(f.origin == "cache" for f in found) == [False, True, True, True]
+
+    def test_two_processes_fetch_it_once(self, server):
+        def slowly(handler):
+            time.sleep(0.5)
+            send(handler, DATA)
+
+        server.answers["/data"] = slowly
+        processes = [fetching_process(f"{server.url}/data") for _ in range(2)]
+        assert [process.communicate()[0].strip() for process in processes] == [DIGEST] * 2
+        assert len(server.requests) == 1
+
+    def test_a_process_killed_in_the_middle_leaves_no_file_and_the_next_goes_on(self, server):
+        def first_half(handler):
+            wanted = handler.headers.get("Range")
+            start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+            if wanted:
+                content_range = f"bytes {start}-{len(DATA) - 1}/{len(DATA)}"
+                return send(handler, DATA[start:], status=206, Content_Range=content_range)
+            send(handler, DATA, upto=len(DATA) // 2, ETag='"v1"')
+            handler.wfile.flush()
+            return halfway.wait(20)
+
+        halfway = threading.Event()
+        server.answers["/data"] = first_half
+        process = fetching_process(f"{server.url}/data")
+        parts = cached(REMOTE).with_name("data.fetching")
+        deadline = time.monotonic() + 60
+        while not any(part.stat().st_size for part in parts.glob("*.part")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+        halfway.set()
+        assert not cached(REMOTE).exists()
+        assert fetch(Remote("set/data", (f"{server.url}/data",)), expected=DIGEST).origin.endswith("/data")
+        assert server.requests[-1][1] is not None, "it began again"
+        assert sorted(p.name for p in cached(REMOTE).parent.iterdir()) == ["data", "data.lock"]
 
     def test_a_mirror_may_only_be_a_folder_or_a_safe_address(self, monkeypatch):
         monkeypatch.setenv("AUCFLOW_MIRROR", "http://mirror.example.org")

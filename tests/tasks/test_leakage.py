@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from tasks.configuration import ExperimentConfig
+from tasks.search import choose
 from tasks.split import make_splits
 from tasks.train import fit_model
 from tasks.undersample import draw_sample
@@ -48,7 +49,7 @@ def laid_out(X):
 def fitted_numbers(table, split, draw=draw_sample):
     """Return everything that training fits, as comparable values."""
     sample = draw(table, split, METHOD, CONFIG.preprocessing, 3)
-    model = fit_model(table, split, sample, METHOD, CONFIG, 4)
+    model = fit_model(table, split, sample, choose(table, split, METHOD, CONFIG, 4), METHOD, CONFIG, 4)
     solver = model.pipeline.named_steps["solver"]
     columns = model.pipeline.named_steps["preprocessing"].get_feature_names_out()
     return {

@@ -1,4 +1,4 @@
-"""Training: λ by inner cross-validation, ties to the more regularised, and the same bits for any number of workers."""
+"""Search and training: ties to the more regularised, thresholds on real rows, the same bits for any workers."""
 
 import warnings
 from dataclasses import replace
@@ -13,13 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from aucsolvers import Ranker
 from aucsolvers.metrics import auc, gmean
+from tasks.calibrate import out_of_fold_scores
 from tasks.configuration import ExperimentConfig
 from tasks.convert import convert, load
 from tasks.download import download
+from tasks.fit import build_kernel, refuse_too_large
 from tasks.models import trusted_types
+from tasks.search import best_candidate, choose, search, search_parameters
 from tasks.seeds import seed_for
 from tasks.split import all_rows, make_splits
-from tasks.train import best_candidate, build_kernel, fit_model, refuse_too_large, search_parameters, train
+from tasks.train import fit_model, train
 from tasks.undersample import draw_sample, settle_sampler, undersample
 from tasks.values import ConversionRule, Table
 
@@ -98,8 +101,13 @@ def models_of(wine, workers):
     whole = config({"solver": "sdcd", "sampler": "u1", "grid": [0.01, 0.1]}, workers=workers)
     method = whole.methods[0]
     splits = (*make_splits(wine_rows(wine).y, 3, 1, seed=2), all_rows(wine))
-    samples = undersample.fn(wine, splits, method, whole.preprocessing, 3)
-    return splits, train.fn(wine, splits, samples, method, whole, 3)
+    return splits, trained(wine, splits, method, whole)
+
+
+def trained(dataset, splits, method, whole):
+    choices = search.fn(dataset, splits, method, whole, 3)
+    samples = undersample.fn(dataset, splits, choices, method, whole.preprocessing, 3)
+    return train.fn(dataset, splits, samples, choices, method, whole, 3)
 
 
 def wine_rows(wine):
@@ -128,10 +136,9 @@ def test_the_threshold_maximises_gmean_on_the_training_rows(wine):
 def test_not_converging_is_told_by_status_and_not_by_warnings(wine):
     whole = config({"solver": "sdcd_perm", "params": {"lam": 1e-2, "tol": 1e-12, "max_iter": 1}}, workers=2)
     splits = (all_rows(wine),) * 2
-    samples = undersample.fn(wine, splits, whole.methods[0], whole.preprocessing, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        models = train.fn(wine, splits, samples, whole.methods[0], whole, 3)
+        models = trained(wine, splits, whole.methods[0], whole)
     assert [m.status for m in models] == ["max_iter"] * 2
     assert all(m.certificate > 1e-12 for m in models)
 
@@ -163,8 +170,9 @@ def fitted(method, table=None, **more):
     table = rings() if table is None else table
     whole = config(method, **more)
     (split, *_) = make_splits(table.y, 2, 1, seed=0)
-    sample = draw_sample(table, split, whole.methods[0], whole.preprocessing, 1)
-    return table, split, fit_model(table, split, sample, whole.methods[0], whole, 4)
+    choice = choose(table, split, whole.methods[0], whole, 4)
+    sample = draw_sample(table, split, whole.methods[0], whole.preprocessing.settled(choice.chosen.get("scale")), 1)
+    return table, split, fit_model(table, split, sample, choice, whole.methods[0], whole, 4)
 
 
 @pytest.mark.parametrize("solver", ["svm_or", "ls_svm", "linear_svm", "sdcd_perm"])
@@ -223,6 +231,131 @@ def test_features_too_large_are_refused_by_all_training_rows_before_the_first_fi
     """u1 keeps fewer rows than it is trained on, but all of them are scored for the threshold."""
     small = {"solver": "ls_svm", "kernel": "gaussian", "sampler": "u1", "kernel_params": {"max_feature_bytes": 10_000}}
     whole = config(small)
-    samples = undersample.fn(wine, (all_rows(wine),), whole.methods[0], whole.preprocessing, 3)
     with pytest.raises(ValueError, match=r"got 178 rows x [0-9]+ components .* Lower n_components to 7"):
-        refuse_too_large(whole.methods[0], samples)
+        search.fn(wine, (all_rows(wine),), whole.methods[0], whole, 3)
+    sample = draw_sample(load(wine), all_rows(wine), whole.methods[0], whole.preprocessing, 3)
+    assert len(sample.rows) < 178
+    with pytest.raises(ValueError, match="got 178 rows"):
+        refuse_too_large(whole.methods[0], (sample,))
+
+
+@pytest.mark.parametrize(
+    ("search_of", "expected"),
+    [
+        ({"value": [1.0, 10.0] * 2, "scale": ["standard"] * 2 + ["minmax"] * 2}, {"lam2": 1.0, "scale": "standard"}),
+        ({"value": [10.0, 1.0] * 2, "gamma_factor": [2, 2, 1, 1]}, {"lam2": 1.0, "gamma_factor": 1}),
+        ({"value": [10.0, 10.0] * 2, "lam1": [3.0, 3.0, 1.0, 1.0]}, {"lam2": 10.0, "lam1": 3.0}),
+    ],
+)
+def test_ties_between_several_parameters_go_to_small_costs_flat_kernels_and_what_is_given_first(search_of, expected):
+    assert best_candidate("lam2", search_of | {"mean": [0.9] * 4}) == expected
+
+
+def test_words_and_switches_are_searched_as_they_stand():
+    found = {"value": ["gini", "entropy"] * 2, "bootstrap": [True, True, False, False], "mean": [0.1, 0.2, 0.3, 0.2]}
+    assert best_candidate("criterion", found) == {"criterion": "gini", "bootstrap": False}
+    unknown = found | {"mean": [np.nan] * 4}
+    assert best_candidate("criterion", unknown) == {"criterion": "gini", "bootstrap": True}
+
+
+def test_scaling_is_chosen_where_it_matters_and_the_sampler_sees_rows_scaled_so():
+    """A skewed copy of what separates the classes: ranks of it do, standard units do not."""
+    table = rings(60, 240)
+    stretched = Table(np.exp(4 * table.X), table.y)
+    method = {"solver": "margin_mean_rbf", "sampler": "u1", "search": {"lam2": [100], "gamma_factor": [1]}}
+    _, _, model = fitted(method, stretched, preprocessing={"scale": ["standard", "quantile"]})
+    assert model.search["scale"] == ["standard", "quantile"]
+    assert model.search["mean"][1] > model.search["mean"][0] + 0.01
+    assert model.chosen == {"lam2": 100, "gamma_factor": 1, "scale": "quantile"}
+    scaled = model.pipeline["preprocessing"].transform(stretched.X)
+    assert (np.asarray(scaled).min(), np.asarray(scaled).max()) == (0, 1)
+
+
+def test_several_parameters_are_searched_and_gamma_counts_from_the_rows_own_variance():
+    grids = {"lam2": [10, 100], "gamma_factor": [0.1, 1.0], "lam1": [0.5, 1.0]}
+    table, split, model = fitted({"solver": "margin_mean_rbf", "search": grids})
+    assert len(model.search["mean"]) == 8
+    assert list(zip(model.search["value"], model.search["gamma_factor"], strict=True))[:3] == [
+        (10, 0.1),
+        (100, 0.1),
+        (10, 1.0),
+    ]
+    solver, X = model.pipeline["solver"], model.pipeline["preprocessing"].transform(table.rows(split.train).X)
+    assert (solver.lam2, solver.lam1) == (model.chosen["lam2"], model.chosen["lam1"])
+    assert solver.gamma == pytest.approx(model.chosen["gamma_factor"] / (2 * np.var(X)))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"solver": "sklearn.ensemble.RandomForestClassifier", "params": {"n_estimators": 20}},
+        {"solver": "sklearn.svm.SVC", "params": {"class_weight": "balanced"}, "search": {"C": [0.1, 10]}},
+        {
+            "solver": "imblearn.ensemble.BalancedRandomForestClassifier",
+            "params": {"n_estimators": 20},
+            "search": {"max_depth": [2, None]},
+        },
+        {"solver": "sklearn.neighbors.KNeighborsClassifier", "sampler": "imblearn.under_sampling.NearMiss"},
+        {"solver": "sklearn.svm.LinearSVC", "kernel": "gaussian", "gamma_grid": [1], "sampler": "smote"},
+    ],
+    ids=lambda method: method["solver"].rpartition(".")[2],
+)
+def test_classifiers_of_others_are_scored_cut_and_kept_without_a_certificate(method):
+    table, split, model = fitted(method)
+    test = table.rows(split.test)
+    scores = model.pipeline.decision_function(test.X)
+    assert auc(test.y, scores) > 0.9  # no linear score reaches 0.65
+    assert (model.status, np.isnan(model.certificate), model.is_certified) == ("uncertified", True, False)
+    ranker = Ranker(model.pipeline, model.threshold, "in", "out")
+    copy = skops.io.loads(skops.io.dumps(ranker), trusted=trusted_types(ranker))
+    assert np.array_equal(copy.predict(test.X), scores)
+
+
+@pytest.mark.parametrize("how", ["sigmoid", "isotonic"])
+def test_probabilities_are_calibrated_though_the_sampler_evens_the_classes(how):
+    """Brier score near that of the true probabilities; uncalibrated, a 1:1 sample doubles a 1:5 class's share."""
+    table = blobs(n=1500, ratio=6)
+    _, split, model = fitted(
+        {"solver": "svm_or", "sampler": "random", "params": {"lam": 0.01}, "probabilities": how}, table
+    )
+    test = table.rows(split.test)
+    ranker = Ranker(model.pipeline, model.threshold, "in", "out", model.calibrator)
+    copy = skops.io.loads(skops.io.dumps(ranker), trusted=trusted_types(ranker))
+    told = copy.predict_proba(test.X)
+    assert np.allclose(told.sum(axis=1), 1)
+    assert told[:, 1].mean() == pytest.approx((test.y > 0).mean(), abs=0.03)
+    odds = np.exp(test.X.sum(axis=1) - 1.5) * (250 / 1250)  # of two normal classes one unit apart in three directions
+    ideal, truth = odds / (1 + odds), test.y > 0
+    assert ((told[:, 1] - truth) ** 2).mean() < ((ideal - truth) ** 2).mean() * 1.1
+    assert not hasattr(Ranker(model.pipeline), "predict_proba")
+
+
+def test_calibration_looks_at_training_rows_only_and_never_at_a_row_it_was_fitted_on():
+    table = blobs(n=120, ratio=4)
+    _, split, model = fitted({"solver": "ls_svm", "params": {"lam": 0.1}, "probabilities": "sigmoid"}, table)
+    changed = Table(table.X.copy(), table.y.copy())
+    changed.X.iloc[split.test] = 99.0
+    changed.y[split.test] *= -1
+    whole = config({"solver": "ls_svm", "params": {"lam": 0.1}, "probabilities": "sigmoid"})
+    method = whole.methods[0]
+    sample = draw_sample(changed, split, method, whole.preprocessing, 1)
+    again = fit_model(changed, split, sample, choose(changed, split, method, whole, 4), method, whole, 4)
+    grid = np.linspace(-1, 1, 5).reshape(-1, 1)
+    assert again.calibrator.predict_proba(grid) == pytest.approx(model.calibrator.predict_proba(grid), abs=1e-12)
+    in_sample = model.pipeline.decision_function(table.rows(split.train).X)
+    held_out = out_of_fold_scores(table.rows(split.train), method, {"lam": 0.1}, whole, 4)
+    assert (held_out != in_sample).all()
+    assert auc(table.y[split.train], held_out) < auc(table.y[split.train], in_sample)
+
+
+def test_an_out_of_fold_threshold_serves_a_model_that_knows_its_training_rows_by_heart():
+    """A deep forest scores its own positives near 1: a cut between its own classes leaves most new positives below."""
+    forest = {"solver": "sklearn.ensemble.ExtraTreesClassifier", "params": {"n_estimators": 30}}
+    table = blobs(n=600, ratio=8)
+    _, split, usual = fitted(forest, table)
+    _, _, honest = fitted(forest, table, validation={"threshold": "out_of_fold"})
+    test = table.rows(split.test)
+    scores = usual.pipeline.decision_function(test.X)
+    assert np.array_equal(scores, honest.pipeline.decision_function(test.X))
+    reached = [gmean(test.y, np.where(scores > model.threshold, 1, -1)) for model in (usual, honest)]
+    assert reached[1] > reached[0] + 0.1

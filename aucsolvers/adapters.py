@@ -1,0 +1,88 @@
+"""What lets estimators of other libraries stand where our solvers do: a score from whatever they answer."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+
+class ProbabilityScorer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier with ``predict_proba`` and no ``decision_function``, scored by its probability of the second class.
+
+    Parameters
+    ----------
+    estimator : classifier
+        A clone of it is fitted.
+
+    Attributes
+    ----------
+    estimator_ : the fitted classifier
+    classes_ : ndarray of shape (2,)
+
+    Raises
+    ------
+    ValueError
+        If there are not two classes.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from aucsolvers.adapters import ProbabilityScorer
+    >>> model = ProbabilityScorer(GaussianNB()).fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1])
+    >>> model.decision_function([[0.0], [2.5], [5.0]]).round(2).tolist()
+    [0.0, 0.5, 1.0]
+    """
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def fit(self, X, y):
+        """Fit a clone of the estimator to rows X and labels y of two classes; return self."""
+        self.estimator_ = clone(self.estimator).fit(X, y)
+        self.classes_ = self.estimator_.classes_
+        if len(self.classes_) != 2:
+            raise ValueError(f"Expected two classes, got {len(self.classes_)}. Choose one class as positive first.")
+        return self
+
+    def decision_function(self, X):
+        """Return the probability of ``classes_[1]``, shape (n_samples,)."""
+        check_is_fitted(self)
+        return self.estimator_.predict_proba(X)[:, 1]
+
+    def predict(self, X):
+        """Return the estimator's own labels, shape (n_samples,)."""
+        check_is_fitted(self)
+        return self.estimator_.predict(X)
+
+
+class ScoreColumn(ClassifierMixin, BaseEstimator):
+    """A classifier whose score is the first column of its input: it lets a calibrator be fitted to scores alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.calibration import CalibratedClassifierCV
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> from aucsolvers.adapters import ScoreColumn
+    >>> scores, y = np.array([[-2.0], [-1.0], [0.5], [-0.5], [1.0], [2.0]]), np.array([-1, -1, -1, 1, 1, 1])
+    >>> model = CalibratedClassifierCV(FrozenEstimator(ScoreColumn().fit(scores, y)), cv=2).fit(scores, y)
+    >>> (np.diff(model.predict_proba(np.array([[-3.0], [0.0], [3.0]]))[:, 1]) > 0).tolist()
+    [True, True]
+    """
+
+    def fit(self, X, y):
+        """Note the two classes; return self."""
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        """Return the first column, shape (n_samples,)."""
+        return np.asarray(X)[:, 0]
+
+    def predict(self, X):
+        """Return ``classes_[1]`` where the score is above 0."""
+        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+
+
+def unwrapped(solver):
+    """Return the classifier that a `ProbabilityScorer` was given, any other solver as it is."""
+    return solver.estimator if isinstance(solver, ProbabilityScorer) else solver

@@ -1,0 +1,46 @@
+"""Calibrate: probabilities from scores, and thresholds, by rows that a model was not fitted on, where a config asks.
+
+Scores of rows that a solver was fitted on are too good, and a sample's classes have other shares than the data's. So
+both are set on scores of all real training rows, each from a model that was not fitted on it.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+
+from aucsolvers.adapters import ScoreColumn
+from tasks.configuration import ExperimentConfig, MethodConfig
+from tasks.fit import fit_pipeline
+from tasks.search import inner_splits
+from tasks.seeds import seed_for
+from tasks.undersample import draw_sample
+from tasks.values import Table
+
+
+def fit_calibrator(scores: np.ndarray, y: np.ndarray, how: str) -> CalibratedClassifierCV:
+    """Return what turns a column of scores into probabilities: ``how`` is "sigmoid" or "isotonic"."""
+    column = scores.reshape(-1, 1)
+    frozen = FrozenEstimator(ScoreColumn().fit(column, y))
+    # nothing is fitted in the folds of a frozen estimator: two are the fewest that it takes
+    return CalibratedClassifierCV(frozen, method=how, cv=2, ensemble=False).fit(column, y)
+
+
+def out_of_fold_scores(
+    train: Table, method: MethodConfig, chosen: dict[str, Any], config: ExperimentConfig, seed: int
+) -> np.ndarray:
+    """Return each training row's score by the chain of preprocessing, sampler, kernel and solver fitted without it."""
+    splits = inner_splits(train, config, seed_for(seed, "calibration splits"))
+    if not splits:
+        raise ValueError(
+            "Expected two rows of each class for probabilities or an out-of-fold threshold, got one. Leave them out."
+        )
+    settled = config.preprocessing.settled(chosen.get("scale"))
+    scores = np.empty(len(train.y))
+    for inner in splits:
+        own = seed_for(seed, "calibration", inner.fold)
+        sample = draw_sample(train, inner, method, settled, own)
+        model = fit_pipeline(train, sample, method, chosen, own)
+        scores[inner.test] = model.decision_function(train.rows(inner.test).X)
+    return scores

@@ -1,0 +1,107 @@
+"""Fit: the estimators that a method names, built, seeded and fitted on the rows of a sample.
+
+What search, training and calibration have in common; none of it chooses anything.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
+from threadpoolctl import threadpool_limits
+
+from aucsolvers.adapters import ProbabilityScorer
+from tasks import catalogue
+from tasks.catalogue import GAMMA_FACTOR
+from tasks.configuration import MethodConfig
+from tasks.preprocess import transform
+from tasks.seeds import seed_for
+from tasks.values import Sample, Table
+
+
+def fit_pipeline(table: Table, sample: Sample, method: MethodConfig, chosen: dict[str, Any], seed: int) -> Pipeline:
+    """Return preprocessing, kernel if any, and solver, fitted on the sample."""
+    steps = [("preprocessing", sample.preprocessing)]
+    X, y = fitting_rows(table, sample)
+    kernel = build_kernel(method, chosen, seed)
+    if kernel is not None:
+        X = kernel.fit_transform(X, y)
+        steps.append(("kernel", kernel))
+    solver = build_solver(method, chosen, seed, X).fit(X, y)
+    return Pipeline([*steps, ("solver", solver)])
+
+
+def fitting_rows(table: Table, sample: Sample) -> tuple[Any, np.ndarray]:
+    """Return what a solver is fitted on: the rows kept, preprocessed, then those that the sampler made."""
+    kept = table.rows(sample.rows)
+    X = transform(sample.preprocessing, kept.X)
+    if sample.added is None:
+        return X, kept.y
+    stack = sparse.vstack if sparse.issparse(X) else np.vstack
+    X = stack([X, sample.added.X])
+    return X.tocsr() if sparse.issparse(X) else X, np.concatenate([kept.y, sample.added.y])
+
+
+@contextmanager
+def reproducible_fits() -> Iterator[None]:
+    """Give BLAS one thread, so that sums are added in the same order however many folds run side by side.
+
+    ConvergenceWarning is silent inside: status and certificate go into table and store. It is filtered here, once,
+    for Python's filters belong to the process and not to the threads that fit.
+    """
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def build_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any = None) -> Any:
+    """Return the unfitted solver of a method, seeded where it draws at random, with a ``decision_function``.
+
+    A γ that is chosen as a multiple is one of 1 / (features * variance) of the rows X that it is to be fitted on.
+    """
+    given = {name: chosen[name] for name in method.searched if name in chosen}
+    factor = given.pop(GAMMA_FACTOR, None)
+    if factor is not None and X is not None:
+        given["gamma"] = factor * unit_gamma(X)
+    solver = _build(catalogue.solver(method.solver), method.params | given, seed)
+    return solver if hasattr(solver, "decision_function") else ProbabilityScorer(solver)
+
+
+def unit_gamma(X: Any) -> float:
+    """Return 1 / (features * variance of all entries), or 1 if that variance is 0: what "scale" means as gamma."""
+    mean = X.mean()
+    variance = X.multiply(X).mean() - mean**2 if sparse.issparse(X) else X.var()
+    return 1.0 / (X.shape[1] * float(variance)) if variance > 0 else 1.0
+
+
+def build_kernel(method: MethodConfig, chosen: dict[str, Any], seed: int) -> Any:
+    """Return the unfitted kernel features of a method, seeded, or None if it has no kernel."""
+    entry = catalogue.kernel(method.kernel)
+    if entry is None:
+        return None
+    given = {GAMMA_FACTOR: chosen[GAMMA_FACTOR]} if GAMMA_FACTOR in chosen else {}
+    return _build(entry, method.kernel_params | given, seed_for(seed, "kernel"))
+
+
+def _build(entry: catalogue.Entry, params: dict[str, Any], seed: int) -> Any:
+    seeded = {"random_state": seed} if "random_state" in entry.parameter_names() else {}
+    return entry.build(**params, **seeded)
+
+
+def refuse_too_large(method: MethodConfig, samples: tuple[Sample, ...]) -> None:
+    """Raise the ValueError of kernel or solver if a sample needs too much memory: now, not after hours of folds.
+
+    A kernel is fitted to the sample, and its features of all training rows are scored.
+    """
+    kernel, solver = build_kernel(method, {}, 0), build_solver(method, {}, 0)
+    for sample in samples:
+        n_pos = sample.n_pos + sample.n_added_pos
+        n_neg = sample.n_neg + sample.n_added - sample.n_added_pos
+        if kernel is not None:
+            kernel.check_size(n_pos + n_neg, sample.n_before)
+        if hasattr(solver, "check_size"):
+            solver.check_size(n_pos, n_neg)

@@ -1,0 +1,181 @@
+"""Search: the parameters of solver, kernel and scaling, chosen by cross-validation inside the training rows.
+
+It comes before the sampler, which sees scaled rows. The inner folds repeat the whole chain (preprocessing, sampler,
+kernel, solver) inside their own training part, and share of it what does not depend on a candidate: preprocessing and
+sample of each scale, a kernel's features of each γ.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from aucsolvers.metrics import auc, best_gmean_threshold, gmean
+from tasks.catalogue import GAMMA_FACTOR
+from tasks.configuration import ExperimentConfig, MethodConfig, is_number
+from tasks.convert import load
+from tasks.fit import build_kernel, build_solver, fitting_rows, refuse_too_large, reproducible_fits
+from tasks.log import run_logger
+from tasks.preprocess import transform
+from tasks.progress import announce
+from tasks.seeds import seed_for
+from tasks.split import make_splits, row_keys
+from tasks.stage import stage
+from tasks.undersample import draw_sample
+from tasks.values import Choice, Dataset, Split, Table
+
+SMALL_REGULARISES = ("C", "lam2", "gamma", GAMMA_FACTOR)
+LARGE_REGULARISES = ("lam",)
+VALUE = "value"  # the column of the first parameter
+
+
+@stage(name="search", task_run_name="search {dataset.name} {method.label}")
+def search(
+    dataset: Dataset, splits: tuple[Split, ...], method: MethodConfig, config: ExperimentConfig, seed: int
+) -> tuple[Choice, ...]:
+    """Choose parameters for every split, ``config.workers`` splits at a time; how many changes no choice."""
+    table = load(dataset)
+    _refuse_early(table, splits, method, config, seed)
+
+    def one(split: Split) -> Choice:
+        tell = partial(announce, "search", dataset.name, method.label, split.fold)
+        return choose(table, split, method, config, seed_for(seed, "train", split.fold), tell)
+
+    with reproducible_fits():
+        choices = Parallel(n_jobs=config.workers, backend="threading")(delayed(one)(split) for split in splits)
+    for choice in choices:
+        run_logger().info("fold %s: chose %s by inner validation", choice.fold, choice.chosen)
+    return tuple(choices)
+
+
+def _refuse_early(
+    table: Table, splits: tuple[Split, ...], method: MethodConfig, config: ExperimentConfig, seed: int
+) -> None:
+    """Raise the ValueError of kernel or solver if the split with the most rows is too large: not after hours."""
+    solver = build_solver(method, {}, 0)
+    if method.kernel == "none" and not hasattr(solver, "check_size"):
+        return
+    largest = max(splits, key=lambda split: len(split.train))
+    settled = config.preprocessing.settled()
+    sample = draw_sample(table, largest, method, settled, seed_for(seed, "sample", largest.fold))
+    refuse_too_large(method, (sample,))
+
+
+def choose(
+    table: Table,
+    split: Split,
+    method: MethodConfig,
+    config: ExperimentConfig,
+    seed: int,
+    tell: Callable[..., None] = lambda **_: None,
+) -> Choice:
+    """Return the choice for one split, from its training rows."""
+    start = time.perf_counter()
+    found = search_parameters(table.rows(split.train), method, config, seed, tell)
+    if len(found["mean"]) > 1:
+        tell(done=True)
+    return Choice(split.fold, best_candidate(method.main_parameter, found), found, time.perf_counter() - start)
+
+
+def search_parameters(
+    train: Table,
+    method: MethodConfig,
+    config: ExperimentConfig,
+    seed: int,
+    tell: Callable[..., None] = lambda **_: None,
+) -> dict[str, list[Any]]:
+    """Return the candidates, column by column, with mean and standard deviation of their scores over the inner folds.
+
+    The first parameter's column is "value", the others have their names. A single candidate is not searched: its score
+    is NaN. So is every score where a class has fewer rows than two inner folds need.
+    """
+    tried = method.candidates(config.preprocessing.scales)
+    names = {name: VALUE if name == method.main_parameter else name for name in tried[0]}
+    columns = {column: [candidate[name] for candidate in tried] for name, column in names.items()}
+    splits = inner_splits(train, config, seed_for(seed, "inner splits"))
+    if len(tried) == 1 or not splits:
+        unknown = [float("nan")] * len(tried)
+        return columns | {"mean": unknown, "sd": unknown}
+    scores = []
+    for inner in splits:
+        tell(detail=f"{inner.fold + 1}/{len(splits)}")
+        scores.append(list(_validation_scores(train, inner, method, config, seed_for(seed, "inner", inner.fold))))
+    mean, sd = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1)
+    return columns | {"mean": mean.tolist(), "sd": sd.tolist()}
+
+
+def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Split, ...]:
+    """Return the divisions of training rows; none where a class has a single row."""
+    folds = min(config.validation.inner_folds, int((train.y > 0).sum()), int((train.y < 0).sum()))
+    if folds < 2:
+        return ()
+    return make_splits(train.y, folds, 1, seed, row_keys(train.X) if config.validation.grouped else None)
+
+
+def _validation_scores(
+    train: Table, inner: Split, method: MethodConfig, config: ExperimentConfig, seed: int
+) -> Iterator[float]:
+    """Yield every candidate's score on the rows that one inner fold holds out, in their order."""
+    for scale in config.preprocessing.scales:
+        sample = draw_sample(train, inner, method, config.preprocessing.settled(scale), seed)
+        prepared, y = {}, {}
+        prepared["fitted"], y["fitted"] = fitting_rows(train, sample)
+        parts = {"held out": inner.test} | ({"whole": inner.train} if config.validation.select_by == "gmean" else {})
+        for part, rows in parts.items():
+            prepared[part] = transform(sample.preprocessing, train.rows(rows).X)
+            y[part] = train.y[rows]
+        for factor in method.gamma_search or (1.0,):
+            X = prepared
+            kernel = build_kernel(method, {GAMMA_FACTOR: factor}, seed)
+            if kernel is not None:
+                kernel.fit(prepared["fitted"], y["fitted"])
+                X = {part: kernel.transform(rows) for part, rows in prepared.items()}
+            for own in method.solver_candidates:
+                solver = build_solver(method, own, seed, X["fitted"]).fit(X["fitted"], y["fitted"])
+                yield _validation_score(solver, X, y)
+
+
+def _validation_score(solver: Any, X: dict[str, Any], y: dict[str, np.ndarray]) -> float:
+    """Return the AUC on the rows held out, or the G-mean if there are whole training rows to set its threshold on.
+
+    The threshold is the one that the final model would take: from all training rows, kept by the sampler or not.
+    """
+    scores = solver.decision_function(X["held out"])
+    if "whole" not in X:
+        return auc(y["held out"], scores)
+    threshold = best_gmean_threshold(y["whole"], solver.decision_function(X["whole"]))
+    return gmean(y["held out"], np.where(scores > threshold, 1, -1))
+
+
+def best_candidate(name: str | None, search: dict[str, list[Any]]) -> dict[str, Any]:
+    """Return the candidate with the highest mean score, as parameters; ``name`` is that of the first.
+
+    Of equals the most regularised, parameter by parameter: the largest λ, the smallest C, λ2 or γ; of parameters and
+    scales that do not regularise, the one given first. Where nothing was scored it is the middle of each grid.
+    """
+    columns = {name if key == VALUE else key: values for key, values in search.items() if key not in ("mean", "sd")}
+    means = np.array(search["mean"])
+    if np.isnan(means).all():
+        return {key: _middle(values) for key, values in columns.items()}
+    best = np.flatnonzero(means >= np.nanmax(means) - 1e-12)
+    first = min(best, key=lambda place: [_preference(key, values)[place] for key, values in columns.items()])
+    return {key: values[first] for key, values in columns.items()}
+
+
+def _preference(name: str | None, values: list[Any]) -> list[Any]:
+    """Return what the candidates are put in order by among equals, least first."""
+    if name in SMALL_REGULARISES and all(map(is_number, values)):
+        return values
+    if name in LARGE_REGULARISES:
+        return [-value for value in values]
+    return [values.index(value) for value in values]
+
+
+def _middle(values: list[Any]) -> Any:
+    """Return the middle one of numbers, the first of anything else."""
+    if not all(map(is_number, values)):
+        return values[0]
+    return sorted(set(values))[len(set(values)) // 2]

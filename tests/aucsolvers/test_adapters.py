@@ -1,0 +1,43 @@
+"""What other libraries' estimators are wrapped in: scores as they answer, of two classes."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from aucsolvers.adapters import ProbabilityScorer, ScoreColumn, unwrapped
+
+
+def rows(classes=2):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % classes
+    return rng.normal(size=(60, 3)) + y[:, None], y
+
+
+@pytest.mark.parametrize("estimator", [GaussianNB(), DecisionTreeClassifier(max_depth=2, random_state=0)])
+def test_the_score_is_the_estimators_own_probability_of_the_second_class(estimator):
+    X, y = rows()
+    model = ProbabilityScorer(estimator).fit(X, np.where(y == 1, "yes", "no"))
+    theirs = clone(estimator).fit(X, y)
+    assert np.array_equal(model.decision_function(X), theirs.predict_proba(X)[:, 1])
+    assert np.array_equal(model.predict(X) == "yes", theirs.predict(X) == 1)
+    assert not hasattr(estimator, "classes_")  # a clone was fitted
+
+
+def test_three_classes_are_refused():
+    with pytest.raises(ValueError, match="Expected two classes, got 3"):
+        ProbabilityScorer(GaussianNB()).fit(*rows(3))
+
+
+def test_unwrapping_reaches_the_estimator_and_leaves_others_alone():
+    inner, other = GaussianNB(), LinearSVC()
+    assert unwrapped(ProbabilityScorer(inner)) is inner
+    assert unwrapped(other) is other
+
+
+def test_a_score_column_is_its_own_score():
+    model = ScoreColumn().fit(np.zeros((2, 1)), [-1, 1])
+    assert model.decision_function([[0.5], [-2.0]]).tolist() == [0.5, -2.0]
+    assert model.predict([[0.5], [-2.0]]).tolist() == [1, -1]

@@ -1,0 +1,251 @@
+"""Chunks: put together they are the whole, row for row; the memory that they take does not depend on the file."""
+
+import gzip
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.sparse import vstack
+from sklearn.datasets import dump_svmlight_file
+from sklearn.preprocessing import StandardScaler
+
+from aucsolvers import OPAUC, SOLAM
+from tasks.chunks import chunks, fit_in_chunks, survey
+from tasks.convert import convert, load, table_sha256
+from tasks.datasets import entries
+from tasks.download import download
+from tasks.errors import BadInput
+from tasks.values import ConversionRule, RawFile, Table
+
+
+def joined(tables):
+    """Return chunks as one table."""
+    tables = list(tables)
+    y = np.concatenate([table.y for table in tables])
+    if isinstance(tables[0].X, pd.DataFrame):
+        return Table(pd.concat([table.X for table in tables], ignore_index=True), y)
+    return Table(vstack([table.X for table in tables], format="csr"), y)
+
+
+def same(raw, rule, rows):
+    """Assert that the chunks are the whole."""
+    whole = load(convert.fn(raw, rule))
+    assert table_sha256(joined(chunks(raw, rule, rows))) == table_sha256(whole)
+    return whole
+
+
+def written(folder, data, name):
+    path = folder / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return download.fn("d", str(path))
+
+
+class TestTheWhole:
+    @pytest.mark.parametrize(
+        "name, rows",
+        [
+            ("german", 77),
+            ("sector_test", 999),
+            ("a9a_test", 5000),
+            ("pima", 100),
+            ("adult_test", 3333),
+            ("ozone", 300),
+            ("letter_test", 501),
+            ("sonar_uci", 7),
+            ("cover", 100_000),
+            ("digits", 100),
+        ],
+    )
+    def test_of_real_files(self, name, rows, mirror):
+        entry = entries()[name]
+        if entry.format == "sklearn":
+            raw = download.fn(name, entry.source)
+        else:
+            raw = download.fn(name, str(mirror / entry.source), entry.format)
+        same(raw, entry.conversion.as_rule(entry.target, None, entry.drop), rows)
+
+    @pytest.mark.parametrize("rows", [3, 250, 10_000])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "a,b,y\n" + "1,2,0\n3,4,1\n" * 200,
+            "\n\na;b;y\r\n" + "1,5;x;0\r\n2,5;;1\r\n\r\n" * 150,
+            "1  2 0\n 3 4   1\n" * 150,
+            'a,b,y\n1,"x\n\ny",0\n2,"q,""r""",1\n' + "3,z,0\n" * 300,
+            "a,y\n" + "007,0\n" * 300 + "x,1\n",  # a number for 300 rows, and a text in the end
+            "a,b,y\n" + "True,1,0\n" * 300 + "1,2,1\n",  # truth values, then a number: texts
+            "a,y\n" + "True,0\nFalse,1\n,1\n" * 100,
+            "a,b,y\n" + ",1,0\n" * 300 + "2,1,1\n",
+            "a,b,y\n" + ",1,0\n" * 300 + "u,1,1\n",
+            "a,b,y\n" + "?,1,0\n?,2,1\n" * 150,
+            "a,y\n" + "1,01\n" * 300 + "2,x\n",  # labels that look like numbers at first
+            "a,y\n" + "1,1\n" * 300 + "2,2.0\n3,2\n",
+            "a,y\n" + "9007199254740993,0\n" * 300 + "0.5,1\n",
+        ],
+    )
+    def test_of_tables(self, text, rows, tmp_path):
+        same(written(tmp_path, text, "data.csv"), ConversionRule("-1"), rows)
+
+    @pytest.mark.parametrize("encode", [lambda t: t.encode("utf-16"), lambda t: gzip.compress(t.encode("utf-8-sig"))])
+    @pytest.mark.parametrize(
+        "text, name", [("a,y\n1,no\n2,größe\n3,no\n", "d.csv"), ("1 1:2\n-1 2:3\n1 1:4\n", "d.svm")]
+    )
+    def test_of_other_encodings(self, text, name, encode, tmp_path):
+        same(written(tmp_path, encode(text), name), ConversionRule("-1" if name == "d.csv" else None), 2)
+
+    @pytest.mark.parametrize("rows", [1, 2, 7])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "1 1:5\n-1 9:1\n\n# c\n1 3:0\n-1 2:2\n",
+            "1 1:5\n-1 9:1\n1 0:3\n",
+            "-1\n-1\n1 4:1\r\n1 2:1",
+            "1 1:1\r-1 2:1\r",
+        ],
+    )
+    def test_of_svmlight(self, text, rows, tmp_path):
+        same(written(tmp_path, text, "data.svm"), ConversionRule(), rows)
+
+    @pytest.mark.parametrize("rows", [1, 4, 100])
+    @pytest.mark.parametrize("name, order", [("X", "C"), ("X", "F"), ("pictures", "C"), ("pictures", "F")])
+    @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+    def test_of_arrays(self, save, name, order, rows, tmp_path):
+        X = np.random.default_rng(0).normal(size=(11, 6))
+        X = X.reshape(11, 2, 3) if name == "pictures" else X
+        save(tmp_path / "data.npz", X=np.asarray(X, order=order), y=(np.arange(11) % 3 == 0)[:, None])
+        same(download.fn("d", str(tmp_path / "data.npz")), ConversionRule(), rows)
+
+    @pytest.mark.parametrize("rows", [1, 3, 100])
+    def test_of_parquet(self, rows, tmp_path):
+        frame = pd.DataFrame(
+            {
+                "x": [1.5, None, 3, 4, 5, 6],
+                "n": pd.array([None, None, None, 1, 2, 3], dtype="Int64"),
+                "t": [None, None, "a", "b", None, "c"],
+                "flag": [None, True, False, None, True, None],
+                "when": pd.to_datetime(["2024-01-01"] * 5 + [None]),
+                "kind": pd.Categorical(["p", "q", None, "p", "p", "q"]),
+                "empty": [None] * 6,
+                "y": ["u", "v", "u", "v", "u", "u"],
+            },
+            index=list("abcdef"),
+        )
+        frame.to_parquet(tmp_path / "data.parquet")
+        same(download.fn("d", str(tmp_path / "data.parquet")), ConversionRule("y"), rows)
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            ConversionRule("y", conversion="one_vs_rest"),
+            ConversionRule("y", conversion="random_halves", seed=3),
+            ConversionRule("y", conversion="class_groups", groups=(("1",), ("2", "3"))),
+            ConversionRule("y", "2", to_ratio=9.0, seed=1),
+            ConversionRule("y", "2", drop=("b",)),
+        ],
+    )
+    def test_under_every_rule(self, rule, tmp_path):
+        text = "a,b,y\n" + "".join(f"{i},{i * i % 7},{i % 5}\n" for i in range(300))
+        same(written(tmp_path, text, "data.csv"), rule, 40)
+
+    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        st.lists(st.tuples(st.sampled_from(["1", "2.5", "x", "", "True", "01"]), st.sampled_from(["0", "1", "a"]))),
+        st.integers(1, 9),
+    )
+    def test_of_any_table(self, tmp_path, cells, rows):
+        text = "a,b,y\n" + "5,6,0\n" * 200 + "".join(f"{a},7,{y}\n" for a, y in cells)
+        raw, rule = written(tmp_path, text, "data.csv"), ConversionRule("y", conversion="one_vs_rest")
+        try:
+            whole = load(convert.fn(raw, rule))
+        except BadInput as error:
+            with pytest.raises(BadInput) as piecewise:
+                list(chunks(raw, rule, rows))
+            assert str(piecewise.value) == str(error)
+        else:
+            assert table_sha256(joined(chunks(raw, rule, rows))) == table_sha256(whole)
+
+
+class TestSize:
+    def test_no_chunk_is_larger_than_asked_for(self, tmp_path):
+        raw = written(tmp_path, "a,y\n" + "1,0\n2,1\n" * 500, "data.csv")
+        assert [len(table.y) for table in chunks(raw, ConversionRule("y"), 300)] == [299, 300, 300, 101]  # a header
+
+    def test_the_error_names_the_line_of_the_whole_file(self, tmp_path):
+        text = "".join(f"{(-1) ** i} 1:{i}\n" for i in range(1000)) + "1 2:1 1:1\n"
+        raw = RawFile("d", tmp_path / "d.svm", "svmlight", "d", "", 0)
+        raw.path.write_text(text)
+        with pytest.raises(BadInput, match=r"^d\.svm, line 1001: expected .*, got index 1 after"):
+            survey(raw, ConversionRule(), 64)
+
+    def test_nothing_less_than_a_row_at_a_time(self, tmp_path):
+        with pytest.raises(BadInput, match="rows=0"):
+            list(chunks(written(tmp_path, "a,y\n1,0\n2,1\n", "d.csv"), ConversionRule("y"), 0))
+
+    @pytest.mark.parametrize("format", ["svmlight", "csv", "npz", "parquet"])
+    def test_memory_does_not_grow_with_the_file(self, format, tmp_path):
+        peaks = []
+        for n_rows in (2_000, 12_000):
+            raw = drawn(tmp_path, format, n_rows)
+            for _ in chunks(raw, RULES[format], 500):  # whatever is loaded by a first call
+                break
+            tracemalloc.start()
+            for _ in chunks(raw, RULES[format], 500):
+                pass
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert peaks[1] < 1.3 * peaks[0] + 200_000, f"{peaks[0]:,} bytes for 2,000 rows, {peaks[1]:,} for 12,000"
+
+
+RULES = {
+    "svmlight": ConversionRule(),
+    "csv": ConversionRule("-1"),
+    "npz": ConversionRule(),
+    "parquet": ConversionRule("y"),
+}
+
+
+def drawn(folder, format, n_rows, n_features=12):
+    """Return a file of normal rows whose first column tells the class, with a little noise."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_features)) * np.arange(1, n_features + 1) + 3
+    y = np.where(X[:, 0] + rng.normal(size=n_rows) * 0.3 > 4, 1, -1)
+    path = folder / f"{n_rows}.{format}"
+    if format == "svmlight":
+        dump_svmlight_file(X, y, str(path), zero_based=False)
+    elif format == "npz":
+        np.savez_compressed(path, X=X, y=y)
+    else:
+        frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(n_features)]).assign(y=y)
+        frame.to_csv(path, index=False) if format == "csv" else frame.to_parquet(path, row_group_size=1000)
+    return download.fn("d", str(path), format)
+
+
+class TestFit:
+    @pytest.mark.parametrize("format", ["csv", "svmlight", "npz", "parquet"])
+    @pytest.mark.parametrize("solver", [SOLAM(random_state=0), OPAUC(random_state=0)], ids=["SOLAM", "OPAUC"])
+    def test_chunks_are_one_call(self, format, solver, tmp_path):
+        raw = drawn(tmp_path, format, 1_500, 4)
+        in_chunks = fit_in_chunks(solver.__class__(**solver.get_params()), raw, RULES[format], rows=170)
+        whole = load(convert.fn(raw, RULES[format]))
+        at_once = solver.__class__(**solver.get_params())
+        at_once.partial_fit(in_chunks[:-1].transform(whole.X), whole.y, classes=[-1, 1])
+        np.testing.assert_array_equal(in_chunks[-1].coef_, at_once.coef_)
+        scaler = StandardScaler(with_mean=format != "svmlight").fit(whole.X)
+        np.testing.assert_allclose(in_chunks[0].scale_, scaler.scale_, rtol=1e-12)
+        scores = in_chunks.decision_function(whole.X)
+        assert scores[whole.y > 0].mean() > scores[whole.y < 0].mean() + 0.1
+
+    def test_missing_numbers_are_the_mean(self, tmp_path):
+        raw = written(tmp_path, "a,b,y\n" + "1,2,0\n,5,1\n3,,0\n" * 100, "data.csv")
+        model = fit_in_chunks(SOLAM(random_state=0), raw, ConversionRule("y"), rows=7)
+        X = load(convert.fn(raw, ConversionRule("y"))).X
+        np.testing.assert_array_equal(model.decision_function(X), model.decision_function(X.fillna(X.mean())))
+
+    def test_texts_are_refused_with_a_remedy(self, tmp_path):
+        raw = written(tmp_path, "a,t,y\n1,u,0\n2,v,1\n", "data.csv")
+        with pytest.raises(BadInput, match=r"texts in 't'\. Leave them out with drop"):
+            fit_in_chunks(SOLAM(), raw, ConversionRule("y"))
+        assert len(fit_in_chunks(SOLAM(), raw, ConversionRule("y", drop=("t",)), rows=1)) == 3

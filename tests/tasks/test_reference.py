@@ -1,0 +1,102 @@
+"""A source's figures beside ours, and what the report says of solvers that certify nothing and samplers that add."""
+
+import re
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+from sample_results import experiment
+
+from tasks.configuration import is_number
+from tasks.reference import beside, in_short, load_reference
+from tasks.report import console_report, render_html, summary_rows
+from tasks.values import UNCERTIFIED, Table
+
+EMPTY = {name: np.empty(0) for name in ("updates", "objective", "dual_gap", "auc", "time_s")}
+
+
+def named_as(result, names, **config):
+    """Return the experiment with its data sets renamed, in order."""
+    new = dict(zip([d.name for d in result.datasets], names, strict=True))
+    return replace(
+        result,
+        datasets=tuple(replace(d, name=new[d.name]) for d in result.datasets),
+        findings={new[name]: found for name, found in result.findings.items()},
+        results=tuple(replace(cell, dataset=new[cell.dataset]) for cell in result.results),
+        config=result.config | config,
+    )
+
+
+def test_the_sources_figures_are_all_there():
+    reference = load_reference("lu2019")
+    assert len(reference.figures) == 16 * 2 * 3
+    assert "i5-4590" in reference.machine
+    assert "Lu, Zhang, Cai" in reference.source
+    (slowest,) = [f for f in reference.figures if f.total_seconds > 5000]
+    assert (slowest.dataset, slowest.method, slowest.gmean_test_pct) == ("page_blocks0", "MWMOTE", 61.99)
+
+
+def test_without_a_reference_or_a_set_of_it_nothing_is_said():
+    assert beside(experiment()) is None
+    assert beside(named_as(experiment(), ["a", "b"], reference="lu2019")) is None
+    assert "Beside the source" not in render_html(experiment())
+
+
+def test_ours_and_theirs_stand_in_one_row_and_the_better_is_bold():
+    result = named_as(experiment(), ["wisconsin", "mine"], reference="lu2019")
+    result = replace(result, facts=result.facts | {"machine": "a machine of ours"})
+    table = beside(result)
+    (row,) = table["rows"]
+    assert [f.gmean_test_pct for f in row["theirs"]] == [38.53, 64.71, 53.16, 69.04, 81.55, 70.55]
+    assert table["labels"][1] == "UZOVR, linear"
+    first = result.results[0]
+    assert row["ours"][0] == {
+        "gmean": 100 * first.mean_sd("gmean")[0],
+        "seconds": first.seconds,
+        "above": 100 * first.mean_sd("gmean")[0] > 81.55,
+    }
+    assert row["ours"][-1] is None  # the method that failed
+    page = render_html(result)
+    for text in ("Beside the source", "i5-4590", "a machine of ours", "81.5", f"{first.seconds:.1f} s"):
+        assert text in page, text
+    assert page.count('<td class="n best">') == sum(bool(ours and ours["above"]) for ours in row["ours"]) > 0
+    output = StringIO()
+    Console(file=output, width=200).print(console_report(result))
+    assert in_short(table) in " ".join(output.getvalue().split())
+
+
+@pytest.fixture
+def foreign():
+    """The experiment with its first method's fits as an imported solver's, over a sampler that adds 77 rows."""
+    result = experiment()
+    cell = result.results[0]
+    plain = {"history": EMPTY, "status": UNCERTIFIED, "objective": np.nan, "dual_gap": np.nan}
+    words = ["gini", "gini", "entropy", "gini", "gini"]
+    models = tuple(
+        replace(model, **plain, chosen={"criterion": word, "max_depth": depth}, search={"value": ["gini", "entropy"]})
+        for model, word, depth in zip(cell.models, words, (3, 3, 5, 3, 5), strict=True)
+    )
+    added = Table(np.zeros((77, 1)), np.ones(77))
+    samples = tuple(replace(sample, added=added) for sample in cell.samples)
+    changed = replace(cell, models=models, samples=samples, final=replace(cell.final, **plain))
+    return replace(result, results=(changed, *result.results[1:]))
+
+
+def test_a_solver_without_a_certificate_is_told_so_and_its_choices_in_words(foreign):
+    row = summary_rows(foreign)[0]
+    assert (row.certificate, row.status) == ("none", "uncertified")
+    assert row.chosen == ("criterion gini, max_depth 3", "in 4 of 5 folds, 3 to 5")
+    assert row.kept[1].endswith("77 added")
+    page = render_html(foreign)
+    assert "Uncertified" in page
+    assert re.search(r"none <small class=\"soft\">uncertified</small>", page)
+    output = StringIO()
+    Console(file=output, width=100).print(console_report(foreign))
+    assert "does not say how far from its optimum" in output.getvalue()
+    assert "stopped at uncertified" not in output.getvalue()
+
+
+def test_a_switch_is_no_number():
+    assert [is_number(value) for value in (1, 0.5, True, "1", None)] == [True, True, False, False, False]

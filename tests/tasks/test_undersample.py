@@ -1,0 +1,131 @@
+"""Sampling inside the fold: which rows are kept and which are made, told apart whether the sampler tells or not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from imblearn.combine import SMOTEENN
+from imblearn.over_sampling import SMOTE, RandomOverSampler
+from scipy import sparse
+
+from aucsolvers.metrics import best_gmean_threshold
+from tasks.configuration import ExperimentConfig
+from tasks.fit import fitting_rows
+from tasks.search import choose
+from tasks.split import make_splits
+from tasks.train import fit_model
+from tasks.undersample import draw_sample, origins
+from tasks.values import Table
+
+
+def blobs(n=120, ratio=5, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % ratio == 0, 1, -1).astype(np.int8)
+    return Table(pd.DataFrame(rng.normal(size=(n, 3)) + (y > 0)[:, None], columns=list("abc")), y)
+
+
+def config(sampler, solver="svm_or", **more):
+    method = {"solver": solver, "sampler": sampler, **more}
+    return ExperimentConfig.model_validate({"datasets": ["wine"], "methods": [method]})
+
+
+def drawn(table, sampler, **more):
+    whole = config(sampler, **more)
+    (split, *_) = make_splits(table.y, 3, 1, seed=0)
+    return split, draw_sample(table, split, whole.methods[0], whole.preprocessing, 7)
+
+
+FOREIGN = {
+    "random": "none made",
+    "imblearn.under_sampling.NearMiss": "none made",
+    "imblearn.under_sampling.TomekLinks": "none made",
+    "imblearn.under_sampling.ClusterCentroids": "made for lost",
+    "mwmote": "made",
+    "smote": "made",
+    "imblearn.over_sampling.RandomOverSampler": "made",
+    "imblearn.over_sampling.ADASYN": "made",
+    "imblearn.combine.SMOTEENN": "made",
+}
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("sampler", FOREIGN)
+def test_kept_rows_are_training_rows_once_each_and_all_others_are_added(sampler, kind):
+    table = blobs()
+    if kind == "sparse":
+        table = Table(sparse.csr_matrix(np.where(np.abs(table.X) < 0.5, 0, table.X)), table.y)
+    split, sample = drawn(table, sampler)
+    assert set(sample.rows) <= set(split.train)
+    assert len(np.unique(sample.rows)) == len(sample.rows)
+    kept, before = table.y[sample.rows], table.y[split.train]
+    assert (sample.n_pos, sample.n_neg) == ((kept > 0).sum(), (kept < 0).sum())
+    assert (sample.n_pos_before, sample.n_neg_before) == ((before > 0).sum(), (before < 0).sum())
+    X, y = fitting_rows(table, sample)
+    assert X.shape == (len(sample.rows) + sample.n_added, 3)
+    assert len(y) == X.shape[0]
+    in_place_of_lost = FOREIGN[sampler] == "made for lost" and kind == "dense"  # of sparse rows it keeps some
+    assert (sample.n_added > 0) == (FOREIGN[sampler] == "made" or in_place_of_lost)
+    if FOREIGN[sampler] == "made":
+        assert (y > 0).sum() > sample.n_pos_before
+    else:
+        assert (y > 0).sum() == pytest.approx((y < 0).sum(), abs=0 if "Tomek" not in sampler else 60)
+
+
+def test_an_over_sampler_adds_what_it_adds_by_hand():
+    table = blobs()
+    split, sample = drawn(table, "smote")
+    X = sample.preprocessing.transform(table.rows(split.train).X)
+    by_hand, labels = SMOTE(random_state=7).fit_resample(X, table.y[split.train])
+    assert np.array_equal(sample.rows, split.train)
+    assert np.array_equal(sample.added.X, by_hand[len(X) :])
+    assert np.array_equal(sample.added.y, labels[len(X) :])
+    assert (sample.n_added, sample.n_added_pos) == (sample.n_neg - sample.n_pos,) * 2
+
+
+def test_rows_are_told_apart_where_the_sampler_does_not_tell_and_rows_are_copies():
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(0, 2, size=(40, 3)).astype(float), np.where(np.arange(40) < 10, 1, -1)
+    out, labels = RandomOverSampler(random_state=0).fit_resample(X, y)
+    origin = origins(X, y, out, labels)
+    assert np.array_equal(origin[:40], np.arange(40))  # all inputs come first, and copies keep their order
+    assert (origin[40:] == -1).all()
+    X = rng.normal(size=(40, 3))
+    assert np.array_equal(origins(X, y, X[[3, 30, 3, 2]], np.array([1, -1, 1, -1])), [3, 30, -1, -1])
+
+
+def test_a_sampler_that_makes_and_drops_rows_does_not_tell_and_is_told_apart():
+    table = blobs()
+    split, sample = drawn(table, "imblearn.combine.SMOTEENN")
+    X = sample.preprocessing.transform(table.rows(split.train).X)
+    out, labels = SMOTEENN(random_state=7).fit_resample(X, table.y[split.train])
+    theirs = {(*row, label) for row, label in zip(out, labels, strict=True)}
+    ours = fitting_rows(table, sample)
+    assert {(*row, label) for row, label in zip(*ours, strict=True)} == theirs
+    assert 0 < sample.n_neg < sample.n_neg_before
+
+
+def test_synthetic_rows_move_the_solver_and_never_the_threshold():
+    table = blobs()
+    whole = config("smote", params={"lam": 0.1})
+    method = whole.methods[0]
+    (split, *_) = make_splits(table.y, 3, 1, seed=0)
+    sample = draw_sample(table, split, method, whole.preprocessing, 7)
+    model = fit_model(table, split, sample, choose(table, split, method, whole, 4), method, whole, 4)
+    real = table.rows(split.train)
+    assert model.threshold == best_gmean_threshold(real.y, model.pipeline.decision_function(real.X))
+    plain = config("none", params={"lam": 0.1})
+    bare = draw_sample(table, split, plain.methods[0], plain.preprocessing, 7)
+    other = fit_model(table, split, bare, choose(table, split, plain.methods[0], plain, 4), plain.methods[0], plain, 4)
+    assert not np.allclose(model.pipeline[-1].coef_, other.pipeline[-1].coef_, atol=1e-4)
+
+
+def test_a_sampler_may_not_lose_a_class():
+    table = blobs(n=36, ratio=6)
+    neighbours = {"n_neighbors": 5, "kind_sel": "all", "sampling_strategy": "all"}
+    with pytest.raises(ValueError, match="rows of both classes after sampler"):
+        drawn(table, "imblearn.under_sampling.EditedNearestNeighbours", sampler_params=neighbours)
+
+
+def test_seeds_decide_the_draw():
+    table = blobs()
+    one, two = (drawn(table, "mwmote")[1].added.X for _ in range(2))
+    assert np.array_equal(one, two)
