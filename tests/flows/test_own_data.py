@@ -55,7 +55,7 @@ def test_nobody_elses_words_reach_the_user(own_data):
     for word in ("Traceback", "Warning", "WARN", "ERROR", "prefect.", "alembic", "telemetry"):
         assert word not in done.stderr
     stages = list(dict.fromkeys(line.split()[0] for line in done.stderr.splitlines()))
-    assert stages == ["start", "download", "convert", "check", "undersample", "train", "track"]
+    assert stages == ["start", "download", "convert", "check", "search", "undersample", "train", "track"]
 
 
 def test_one_parent_and_one_child_for_each_method(store):
