@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -12,7 +12,7 @@ from tasks.convert import convert
 from tasks.datasets import Entry, check_counts, entries, find, suites
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed, nearest
-from tasks.fetch import Absent, cached
+from tasks.fetch import PACKED, Absent, cached
 from tasks.lockfile import Lock
 from tasks.progress import Step, listening
 from tasks.values import Dataset
@@ -47,6 +47,9 @@ def _facts(name: str, entry: Entry, lock: Lock) -> Iterator[tuple[str, str]]:
     for remote in entry.remotes:
         place = cached(remote)
         yield "file", f"{place} ({'in the cache' if place.is_file() else 'not in the cache'})"
+        endings = [PurePosixPath(url).suffix for url in remote.urls]
+        packings = dict.fromkeys("archive" if e == ".zip" else e[1:] for e in endings if e in PACKED)
+        yield "compression", ", ".join(packings) or "none"
         yield "published at", ", ".join(remote.urls) or "no address that can be fetched; see the homepage"
         yield "SHA-256", lock.digest(remote.path) or "not fetched yet"
     optional = (("suites", ", ".join(entry.suites)), ("licence", entry.licence), ("homepage", entry.homepage))
