@@ -50,7 +50,8 @@ def _facts(name: str, entry: Entry, lock: Lock) -> Iterator[tuple[str, str]]:
         endings = [PurePosixPath(url).suffix for url in remote.urls]
         packings = dict.fromkeys("archive" if e == ".zip" else e[1:] for e in endings if e in PACKED)
         yield "compression", ", ".join(packings) or "none"
-        yield "published at", ", ".join(remote.urls) or "no address that can be fetched; see the homepage"
+        elsewhere = f"{', '.join(entry.published)} (in another form: make the file above of it)"
+        yield "published at", ", ".join(remote.urls) or (elsewhere if entry.published else "see the homepage")
         yield "SHA-256", lock.digest(remote.path) or "not fetched yet"
     optional = (("suites", ", ".join(entry.suites)), ("licence", entry.licence), ("homepage", entry.homepage))
     yield "citation", entry.citation

@@ -79,6 +79,7 @@ class Entry(Strict):
     title: str
     source: str = Field(pattern=r"^(sklearn:\w+|openml/\d+\.arff|[\w.-]+/[\w.-]+)$")
     urls: tuple[str, ...] = ()
+    published: tuple[str, ...] = ()  # in another form than the one here, so that it cannot simply be fetched
     member: str | None = None
     labels: LabelFile | None = None
     format: Literal["csv", "parquet", "svmlight", "keel", "arff", "npz", "idx", "sklearn"]

@@ -77,8 +77,9 @@ class TestEntries:
         entry = find(name)
         assert entry.title and entry.citation and entry.homepage
         assert entry.rows and entry.features
-        assert entry.urls or entry.note or entry.homepage
-        assert all(url.startswith("https://") for remote in entry.remotes for url in remote.urls)
+        assert entry.urls or entry.published or entry.format == "sklearn"
+        urls = [*entry.published, *(url for remote in entry.remotes for url in remote.urls)]
+        assert all(url.startswith("https://") for url in urls)
         assert entry.remotes or entry.format == "sklearn"
 
     def test_an_unknown_name_is_refused_with_the_nearest(self):
