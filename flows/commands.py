@@ -44,8 +44,19 @@ def run_flow(experiment: ExperimentConfig) -> tuple[Any, Path]:
     from tasks.store import check_store
 
     check_store()
+    recover()
     prefect.wait()
     return run_experiment(experiment)
+
+
+def recover() -> None:
+    """Bring to an end what a killed command left behind in the store, and say so."""
+    from tasks import store
+    from tasks.recovery import end_interrupted_runs
+
+    if store.exists():
+        for sentence in end_interrupted_runs(store.open_store(), store.ledger()):
+            Console(stderr=True).print(f"aucflow: {sentence}", highlight=False, soft_wrap=True)
 
 
 def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig:

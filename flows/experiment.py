@@ -1,7 +1,7 @@
 """The experiment flow: download → convert → check → split → search → undersample → train → evaluate → report."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prefect import flow
@@ -79,13 +79,47 @@ def prepare(entry: DatasetConfig, config: ExperimentConfig) -> Prepared:
 
 
 def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfig, parent: TrackedRun) -> MethodResult:
-    """Take one method through all folds of one data set; a failure is this cell's own and is tracked."""
+    """Track one method on one data set; a failure is this cell's own and is tracked."""
+    seed = seed_for(config.seed, prepared.dataset.name, method.label)
+    child = start_child(parent, prepared.dataset, prepared.splits, method, config, seed)
+    start = time.perf_counter()
+    try:
+        result = compute(prepared, method, config, seed)
+        track(child, prepared.dataset, method, result, config, seed)
+        return replace(result, run_id=child.run_id, manifest_sha256=close_run(child, "FINISHED"))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        run_logger().error("%s %s failed: %s", prepared.dataset.name, method.label, reason)
+        ended = {"run_id": child.run_id, "manifest_sha256": close_run(child, "FAILED", reason), "error": reason}
+        return MethodResult(**identity(prepared.dataset, method), **ended, seconds=time.perf_counter() - start)
+    except BaseException:
+        close_run(child, "KILLED", "interrupted")
+        raise
+
+
+def compute(prepared: Prepared, method: MethodConfig, config: ExperimentConfig, seed: int) -> MethodResult:
+    """Take one method through all folds of one data set, and through the refit on all of its rows."""
+    start = time.perf_counter()
     dataset, splits = prepared.dataset, prepared.splits
-    seed = seed_for(config.seed, dataset.name, method.label)
     everything = (*splits, all_rows(dataset))
-    child = start_child(parent, dataset, method)
     settled = settle_sampler(method, dataset)
-    identity = {
+    choices = search(dataset, everything, settled, config, seed)
+    samples = undersample(dataset, everything, choices, settled, config.preprocessing, seed)
+    models = train(dataset, everything, samples, choices, settled, config, seed)
+    return MethodResult(
+        **identity(dataset, method),
+        samples=samples,
+        models=models[:-1],
+        evaluations=evaluate(dataset, splits, models[:-1]),
+        final=models[-1],
+        repeats=config.validation.repeats,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def identity(dataset: Dataset, method: MethodConfig) -> dict[str, str | None]:
+    """Return what a cell is called in tables."""
+    return {
         "dataset": dataset.name,
         "method": method.label,
         "solver": short_name(method.solver),
@@ -93,29 +127,3 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
         "kernel": method.kernel,
         "probabilities": method.probabilities,
     }
-    start = time.perf_counter()
-    try:
-        choices = search(dataset, everything, settled, config, seed)
-        samples = undersample(dataset, everything, choices, settled, config.preprocessing, seed)
-        models = train(dataset, everything, samples, choices, settled, config, seed)
-        evaluations = evaluate(dataset, splits, models[:-1])
-        result = MethodResult(
-            **identity,
-            samples=samples,
-            models=models[:-1],
-            evaluations=evaluations,
-            final=models[-1],
-            repeats=config.validation.repeats,
-            seconds=time.perf_counter() - start,
-        )
-        track(child, dataset, method, result, config, seed)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        run_logger().error("%s %s failed: %s", dataset.name, method.label, reason)
-        close_run(child, "FAILED", reason)
-        return MethodResult(**identity, seconds=time.perf_counter() - start, error=reason)
-    except BaseException:
-        close_run(child, "KILLED", "interrupted")
-        raise
-    close_run(child, "FINISHED")
-    return result

@@ -34,6 +34,8 @@ class _Converted:
     classes: Classes
     dropped: tuple[str, ...]
     sha256: str
+    X_sha256: str
+    y_sha256: str
 
 
 @stage(name="convert", task_run_name="convert {raw.name}")
@@ -48,6 +50,8 @@ def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
         raw=raw,
         rule=rule,
         sha256=converted.sha256,
+        X_sha256=converted.X_sha256,
+        y_sha256=converted.y_sha256,
         n_rows=X.shape[0],
         n_features=X.shape[1],
         n_pos=int((converted.table.y > 0).sum()),
@@ -122,7 +126,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         X = X.loc[kept].reset_index(drop=True) if isinstance(X, pd.DataFrame) else X[kept]
     y.flags.writeable = False
     table = Table(X, y)
-    return _Converted(table, classes, dropped, table_sha256(table))
+    return _Converted(table, classes, dropped, *table_digests(table))
 
 
 # The target -------------------------------------------------------------------------------------------------------
@@ -270,14 +274,27 @@ def only_zeros(file: str) -> BadInput:
 
 
 def table_sha256(table: Table) -> str:
-    """Return the SHA-256 over names, types, shapes and values of a table's arrays.
+    """Return the SHA-256 of a table: the first of `table_digests`."""
+    return table_digests(table)[0]
+
+
+def table_digests(table: Table) -> tuple[str, str, str]:
+    """Return the SHA-256 over names, types, shapes and values of a table's arrays; that of X alone, and of y alone.
 
     The bytes that are hashed depend on the content alone: sizes as little-endian 64-bit integers, numbers as
     little-endian doubles with one NaN, texts as UTF-8 behind their lengths (-1: missing). Not on memory layout,
     platform, or the version of any library.
     """
     digest = hashlib.sha256(b"aucflow table 1\n")
-    X = table.X
+    _hash_features(digest, table.X)
+    features = digest.hexdigest()
+    _update(digest, "<i1", table.y)
+    labels = hashlib.sha256(b"aucflow labels 1\n")
+    _update(labels, "<i1", table.y)
+    return digest.hexdigest(), features, labels.hexdigest()
+
+
+def _hash_features(digest: Any, X: pd.DataFrame | csr_matrix) -> None:
     _update(digest, "<i8", X.shape)
     if isinstance(X, pd.DataFrame):
         for name in X:
@@ -293,8 +310,6 @@ def table_sha256(table: Table) -> str:
         digest.update(b"sparse")
         for kind, values in (("<i8", X.indptr), ("<i8", X.indices), ("<f8", X.data)):
             _update(digest, kind, values)
-    _update(digest, "<i1", table.y)
-    return digest.hexdigest()
 
 
 def _hash_texts(digest: Any, texts: list[str | None]) -> None:

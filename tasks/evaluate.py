@@ -4,6 +4,7 @@ import numpy as np
 
 from aucsolvers.metrics import average_precision, delong, gmean, roc_curve_points, sensitivity, specificity
 from tasks.convert import load
+from tasks.digests import array_sha256
 from tasks.progress import announce
 from tasks.stage import stage
 from tasks.values import Dataset, Evaluation, FittedModel, Scores, Split, Table
@@ -40,5 +41,6 @@ def evaluate(dataset: Dataset, splits: tuple[Split, ...], models: tuple[FittedMo
         test_metrics, scores = score_rows(model, test)
         fpr, tpr, _ = roc_curve_points(test.y, scores)
         train_metrics, _ = score_rows(model, table.rows(split.train))
-        evaluations.append(Evaluation(split.fold, model.threshold, train_metrics, test_metrics, fpr, tpr))
+        digest = array_sha256(scores)
+        evaluations.append(Evaluation(split.fold, model.threshold, train_metrics, test_metrics, fpr, tpr, digest))
     return tuple(evaluations)

@@ -1,13 +1,21 @@
 """Facts about where and with what a run was made: code, packages, machine."""
 
 import getpass
+import hashlib
 import os
 import platform
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_info
+
+from tasks.files import file_sha256
 
 ROOT = Path(__file__).resolve().parent.parent
+OURS = ("aucsolvers", "tasks", "flows")
 PACKAGES = ("mlflow", "prefect", "numpy", "scipy", "numba", "pandas", "scikit-learn", "imbalanced-learn", "skops")
 
 
@@ -28,15 +36,49 @@ def user_name() -> str:
 
 
 def git_state() -> dict[str, str]:
-    """Return commit and dirty flag of aucflow's own checkout, or say that it runs from an installed package.
+    """Return commit, dirty flag and the digest of what differs from the commit, or say that there is no checkout.
 
     A virtual environment inside somebody else's repository must not lend us that repository's commit, so
-    the answer counts only where git tracks this very file.
+    the answer counts only where git tracks this very file. Files that git does not track are no part of the digest;
+    those of ours are of `package_sha256`.
     """
     if _git("ls-files", "--error-unmatch", __file__) is None:
         return {"git_commit": f"none (installed package {aucflow_version()})", "git_dirty": "unknown"}
     commit = _git("rev-parse", "HEAD") or "none (no commit yet)"
-    return {"git_commit": commit, "git_dirty": str(bool(_git("status", "--porcelain"))).lower()}
+    state = {"git_commit": commit, "git_dirty": str(bool(_git("status", "--porcelain"))).lower()}
+    if state["git_dirty"] == "true":
+        state["git_diff_sha256"] = hashlib.sha256((_git("diff", "HEAD", "--binary") or "").encode()).hexdigest()
+    return state
+
+
+@cache
+def package_sha256() -> str:
+    """Return the digest of the code that runs: every Python file of ours, by name, checked out or installed."""
+    digest = hashlib.sha256(b"aucflow package 1\n")
+    for path in sorted(path for package in OURS for path in (ROOT / package).rglob("*.py")):
+        digest.update(f"{path.relative_to(ROOT).as_posix()} {file_sha256(path)}\n".encode())
+    return digest.hexdigest()
+
+
+@cache
+def lock_sha256() -> str:
+    """Return the digest of everything installed, name and version: what a lock file fixes, as it really is."""
+    found = sorted({f"{one.name.lower()}=={one.version}" for one in distributions() if one.name})
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()
+
+
+def blas() -> list[dict[str, Any]]:
+    """Return the libraries that matrix products and threads come from, and how many threads each would use."""
+    kept = ("internal_api", "version", "architecture", "threading_layer", "num_threads")
+    return [{name: library[name] for name in kept if library.get(name)} for library in threadpool_info()]
+
+
+def processor() -> str:
+    """Return the processor's name: from Linux's own table, or as the system calls it."""
+    table = Path("/proc/cpuinfo")
+    lines = table.read_text(encoding="utf-8", errors="replace").splitlines() if table.is_file() else ()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), platform.processor() or platform.machine())
 
 
 def _git(*arguments: str) -> str | None:

@@ -1,20 +1,27 @@
 """The MLflow store: where it is, and how an experiment in it is found or made."""
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote, urlparse
 
+import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 
 from tasks.errors import RunFailed
+from tasks.ledger import Ledger
 
 FOLDER = Path("mlruns")
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the pages then open on runs, not on chat traces
 README = """\
 What `aucflow` writes in this folder:
 mlflow.db    the MLflow tracking store (SQLite): runs, parameters, metrics, tags
-artifacts/   models, curves, configs, one folder per experiment
+artifacts/   models, curves, configs and manifests (lineage.json), one folder per experiment
+ledger/      what happened to runs and models, entry by entry, each with the digest of the one before
 reports/     one HTML page per experiment run
 Look at it with `aucflow ui`. Deleting the folder deletes the history.
 """
@@ -43,6 +50,23 @@ def open_store() -> MlflowClient:
         if not note.exists():
             note.write_text(README, encoding="utf-8")
     return MlflowClient(tracking_uri())
+
+
+def ledger() -> Ledger:
+    """Return the ledger of this folder's runs and models; its first entry makes it."""
+    return Ledger(FOLDER / "ledger")
+
+
+@contextmanager
+def artifact_folder(uri: str) -> Iterator[Path]:
+    """Bring what lies under an artifact address as a folder: itself where it is a local one, else a copy of it."""
+    parts = urlparse(uri)
+    if parts.scheme in ("", "file"):
+        yield Path(unquote(parts.path))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        mlflow.set_tracking_uri(tracking_uri())
+        yield Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, dst_path=folder))
 
 
 def check_store() -> None:

@@ -1,16 +1,18 @@
 """Track: one MLflow parent run per experiment, one child run per (data set, solver, sampler).
 
-All calls go through one client with explicit run ids, from one thread. A run that breaks off is marked
-FAILED with the reason in the tag ``aucflow.reason`` and in its note.
+All calls go through one client with explicit run ids, from one thread. What was sent to a run is remembered and goes
+into its manifest, which is the last thing written. A run ends in the ledger first and in the store then, so that the
+store never claims what the ledger does not. One that breaks off is marked FAILED with the reason in the tag
+``aucflow.reason`` and in its note.
 """
 
+import hashlib
 import json
 import os
-import platform
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ import mlflow
 import numpy as np
 from mlflow import MlflowClient
 from mlflow.entities import Dataset as MlflowDataset
-from mlflow.entities import DatasetInput, InputTag, Metric, Param
+from mlflow.entities import DatasetInput, InputTag, Metric, Param, Run
 from mlflow.utils.time import get_current_time_millis
 from prefect.runtime import flow_run
 
@@ -27,24 +29,68 @@ from aucsolvers.adapters import unwrapped
 from tasks import plots, store
 from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
-from tasks.facts import environment, git_state, user_name
+from tasks.facts import environment, git_state, processor, user_name
+from tasks.ledger import canonical
+from tasks.manifest import (
+    FILE,
+    SCHEMA,
+    artifact_sections,
+    cell_list,
+    cell_sections,
+    code_section,
+    environment_section,
+    experiment_sections,
+    fold_sections,
+    plain,
+)
 from tasks.models import log_ranker, make_ranker
 from tasks.progress import announce
+from tasks.recovery import PROCESS, this_process
 from tasks.stage import stage
-from tasks.values import Dataset, Evaluation, ExperimentResult, FittedModel, MethodResult, Scores
+from tasks.values import Dataset, Evaluation, ExperimentResult, FittedModel, MethodResult, Scores, Split
 
 LARGEST_PARAM = 6000  # MLflow's limit on the length of a parameter's value
 LARGEST_BATCH = 1000  # MLflow's limit on the metrics of one call
 
 
+@dataclass
+class Logged:
+    """What was sent to one run: what MLflow has to show for it when an auditor asks."""
+
+    tags: dict[str, str] = field(default_factory=dict)
+    params: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, list[Metric]] = field(default_factory=dict)
+    inputs: list[dict[str, str]] = field(default_factory=list)
+    model: dict[str, Any] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as the manifest has it: every metric with its last value and a digest over all of them."""
+        metrics = {name: metric_summary(values) for name, values in self.metrics.items()}
+        return plain(vars(self) | {"metrics": metrics})
+
+
+def metric_summary(values: list[Metric]) -> dict[str, Any]:
+    """Return a metric's last value, how many there are, and the digest over steps, values and times."""
+    rows = sorted((v.step, v.timestamp, v.value) for v in values)
+    digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    return {"last": rows[-1][2], "count": len(rows), "sha256": digest}
+
+
 @dataclass(frozen=True)
 class TrackedRun:
-    """An open MLflow run."""
+    """An open MLflow run; ``sections`` is what its manifest will tell beside what all have in common."""
 
     client: MlflowClient
-    experiment_id: str
-    run_id: str
+    run: Run
+    experiment: str
     facts: dict[str, str]
+    parents: tuple[str, ...]
+    logged: Logged
+    sections: dict[str, Any]
+
+    @property
+    def run_id(self) -> str:
+        return self.run.info.run_id
 
 
 @contextmanager
@@ -52,10 +98,12 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
     """Open the parent run; mark it FAILED, or KILLED on an interrupt, if the block does not come to its end."""
     client = store.open_store()
     facts = git_state() | environment() | _facts_of_run(config)
-    run = _start(client, store.experiment_id(client, config.name), config.name, facts, {})
+    experiment_id = store.experiment_id(client, config.name)
+    sections = {"kind": "experiment"} | experiment_sections(config, datasets, ())
+    run = _start(client, experiment_id, config.name, config.name, facts, {}, sections)
     _log_params(run, _flat(config.model_dump(mode="json")))
     _log_text(run, "config.json", config.model_dump_json(indent=2))
-    client.log_inputs(run.run_id, [dataset_input(d) for d in datasets])
+    _log_inputs(run, datasets)
     try:
         yield run
     except Exception as error:
@@ -68,7 +116,14 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
     close_run(run, "FINISHED")
 
 
-def start_child(parent: TrackedRun, dataset: Dataset, method: MethodConfig) -> TrackedRun:
+def start_child(
+    parent: TrackedRun,
+    dataset: Dataset,
+    splits: tuple[Split, ...],
+    method: MethodConfig,
+    config: ExperimentConfig,
+    seed: int,
+) -> TrackedRun:
     """Open the run of one (data set, solver, sampler) under the parent."""
     tags = {
         "mlflow.parentRunId": parent.run_id,
@@ -77,15 +132,71 @@ def start_child(parent: TrackedRun, dataset: Dataset, method: MethodConfig) -> T
         "aucflow.sampler": method.sampler,
         "aucflow.kernel": method.kernel,
     }
-    return _start(parent.client, parent.experiment_id, f"{dataset.name} {method.label}", parent.facts, tags)
+    name, experiment_id = f"{dataset.name} {method.label}", parent.run.info.experiment_id
+    sections = {"kind": "run"} | cell_sections(dataset, splits, method, config, seed)
+    run = _start(parent.client, experiment_id, parent.experiment, name, parent.facts, tags, sections)
+    return replace(run, parents=(*parent.parents, parent.run_id))
 
 
-def close_run(run: TrackedRun, status: str, reason: str | None = None) -> None:
-    """End a run with a status, and with the reason where it did not finish."""
+def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
+    """End a run with a status, and with the reason where it did not finish; return its manifest's digest.
+
+    The order is that of the claims: the manifest, then the ledger's entry with its digest, then the store's status.
+    """
     if reason:
-        run.client.set_tag(run.run_id, "aucflow.reason", reason[:LARGEST_PARAM])
-        run.client.set_tag(run.run_id, "mlflow.note.content", reason[:LARGEST_PARAM])
-    run.client.set_terminated(run.run_id, status)
+        _set_tags(run, {"aucflow.reason": reason[:LARGEST_PARAM], "mlflow.note.content": reason[:LARGEST_PARAM]})
+    end_time = get_current_time_millis()
+    manifest = canonical(_manifest(run, status, reason, end_time))
+    run.client.log_text(run.run_id, manifest.decode(), FILE)
+    digest = hashlib.sha256(manifest).hexdigest()
+    data = {
+        "experiment": run.experiment,
+        "name": run.run.info.run_name,
+        "status": status,
+        "end_time": end_time,
+        "manifest_sha256": digest,
+        "parent": next(reversed(run.parents), None),
+    }
+    store.ledger().append("run", run.run_id, reason or "finished", data)
+    run.client.set_terminated(run.run_id, status, end_time)
+    return digest
+
+
+def _manifest(run: TrackedRun, status: str, reason: str | None, end_time: int) -> dict[str, Any]:
+    info = run.run.info
+    with ExitStack() as stack:
+        uris = {"run": info.artifact_uri}
+        if run.logged.model:
+            uris["model"] = run.logged.model["artifact_location"]
+        folders = {name: stack.enter_context(store.artifact_folder(uri)) for name, uri in uris.items()}
+        artifacts = artifact_sections(folders)
+    own = {
+        "run_id": run.run_id,
+        "experiment_id": info.experiment_id,
+        "experiment": run.experiment,
+        "name": info.run_name,
+        "parents": list(run.parents),
+        "prefect_flow_run_id": run.facts["prefect_flow_run_id"],
+        "started": utc(info.start_time),
+        "ended": utc(end_time),
+        "user": run.facts["user"],
+        "status": status,
+        "reason": reason,
+    }
+    return {
+        "schema": SCHEMA,
+        **run.sections,
+        "run": own,
+        "store": run.logged.as_dict(),
+        "artifacts": artifacts,
+        "code": code_section(run.facts),
+        "environment": environment_section(run.facts),
+    }
+
+
+def utc(milliseconds: int) -> str:
+    """Return a time of MLflow's as text."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 @stage(name="track", task_run_name="track {result.dataset} {result.method}")
@@ -93,6 +204,7 @@ def track(
     run: TrackedRun, dataset: Dataset, method: MethodConfig, result: MethodResult, config: ExperimentConfig, seed: int
 ) -> None:
     """Log everything that one cell produced to its child run, the refitted model included."""
+    run.sections.update(fold_sections(result, seed))
     announce("track", result.dataset, result.method)
     solver = unwrapped(result.final.pipeline.named_steps["solver"])
     params = {
@@ -113,7 +225,7 @@ def track(
         kernel = result.final.pipeline.named_steps["kernel"]
         params |= {f"kernel__{k}": v for k, v in kernel.get_params().items()} | {"gamma": kernel.gamma_}
     _log_params(run, params | _flat(config.model_dump(include={"validation", "preprocessing"}, mode="json")))
-    run.client.log_inputs(run.run_id, [dataset_input(dataset)])
+    _log_inputs(run, (dataset,))
     # the model before the metrics, which can then name it; the other way round MLflow reads every metric back
     model_id = _log_model(run, dataset, result.final)
     metrics = [*_fold_metrics(result), *_mean_metrics(result), *_history_metrics(result.final)]
@@ -127,12 +239,22 @@ def _log_model(run: TrackedRun, dataset: Dataset, final: FittedModel) -> str:
     mlflow.set_tracking_uri(store.tracking_uri())
     with mlflow.start_run(run_id=run.run_id):
         params = {name: str(value) for name, value in final.chosen.items()}
-        return log_ranker(make_ranker(final, dataset), load(dataset), params).model_id
+        info = log_ranker(make_ranker(final, dataset), load(dataset), params)
+    model = run.client.get_logged_model(info.model_id)
+    run.logged.model = {
+        "model_id": model.model_id,
+        "name": model.name,
+        "artifact_location": model.artifact_location,
+        "source_run_id": model.source_run_id,
+        "params": dict(model.params),
+    }
+    return model.model_id
 
 
 @stage(name="track experiment", task_run_name="track {result.name}")
 def track_experiment(run: TrackedRun, result: ExperimentResult, report: Path) -> None:
     """Log the parent run's summary: each cell's means, and the report."""
+    run.sections["cells"] = cell_list(result.results)
     announce("track", result.name)
     metrics = []
     for cell in result.results:
@@ -168,32 +290,44 @@ def dataset_input(dataset: Dataset) -> DatasetInput:
 
 
 def _start(
-    client: MlflowClient, experiment_id: str, name: str, facts: dict[str, str], tags: dict[str, str]
+    client: MlflowClient,
+    experiment_id: str,
+    experiment: str,
+    name: str,
+    facts: dict[str, str],
+    tags: dict[str, str],
+    sections: dict[str, Any],
 ) -> TrackedRun:
     known = {"mlflow.source.name": "aucflow run", "mlflow.source.type": "LOCAL", "mlflow.user": facts["user"]}
     if len(facts["git_commit"]) == 40:
         known["mlflow.source.git.commit"] = facts["git_commit"]
-    known |= {f"aucflow.{k}": v for k, v in facts.items()}
-    run = client.create_run(experiment_id, run_name=name, tags=known | tags)
-    return TrackedRun(client, experiment_id, run.info.run_id, facts)
+    known |= {f"aucflow.{k}": v for k, v in facts.items()} | {PROCESS: this_process()} | tags
+    run = client.create_run(experiment_id, run_name=name, tags=known)
+    return TrackedRun(client, run, experiment, facts, (), Logged(tags=dict(known)), sections)
+
+
+def _set_tags(run: TrackedRun, tags: dict[str, str]) -> None:
+    for name, value in tags.items():
+        run.client.set_tag(run.run_id, name, value)
+    run.logged.tags.update(tags)
+
+
+def _log_inputs(run: TrackedRun, datasets: tuple[Dataset, ...]) -> None:
+    inputs = [dataset_input(dataset) for dataset in datasets]
+    run.client.log_inputs(run.run_id, inputs)
+    kept = ("name", "digest", "source_type", "source", "profile")
+    run.logged.inputs += [{name: getattr(one.dataset, name) for name in kept} for one in inputs]
 
 
 def _facts_of_run(config: ExperimentConfig) -> dict[str, str]:
     return {
         "started": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "seed": str(config.seed),
+        "workers": str(config.workers),
         "prefect_flow_run_id": str(flow_run.id or "none"),
         "user": user_name(),
-        "machine": _machine(),
+        "machine": f"{processor()}, {os.cpu_count()} cores",
     }
-
-
-def _machine() -> str:
-    """Return the processor's name, which seconds are of: from Linux's own table, or as the system calls it."""
-    table = Path("/proc/cpuinfo")
-    lines = table.read_text(encoding="utf-8", errors="replace").splitlines() if table.is_file() else ()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{next(iter(names), platform.processor() or platform.machine())}, {os.cpu_count()} cores"
 
 
 def _fold_metrics(result: MethodResult) -> Iterator[tuple[str, float, int]]:
@@ -275,6 +409,7 @@ def _log_params(run: TrackedRun, params: dict[str, Any]) -> None:
     entries = [Param(k, str(v)[:LARGEST_PARAM]) for k, v in params.items()]
     for start in range(0, len(entries), 100):
         run.client.log_batch(run.run_id, params=entries[start : start + 100])
+    run.logged.params |= {entry.key: entry.value for entry in entries}
 
 
 def _log_metrics(run: TrackedRun, metrics: list[tuple[str, float, int]], model_id: str | None = None) -> None:
@@ -287,6 +422,8 @@ def _log_metrics(run: TrackedRun, metrics: list[tuple[str, float, int]], model_i
     ]
     for start in range(0, len(finite), LARGEST_BATCH):
         run.client.log_batch(run.run_id, metrics=finite[start : start + LARGEST_BATCH])
+    for metric in finite:
+        run.logged.metrics.setdefault(metric.key, []).append(metric)
 
 
 def _metric(name: str, value: float, step: int = 0) -> tuple[str, float, int]:

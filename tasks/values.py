@@ -116,6 +116,8 @@ class Dataset:
     text_columns: tuple[str, ...]
     missing_cells: dict[str, int]  # column -> missing values, only columns that have any
     provenance: Provenance
+    X_sha256: str = ""
+    y_sha256: str = ""
 
     @property
     def imbalance_ratio(self) -> float:
@@ -252,6 +254,7 @@ class Evaluation:
     test: Scores
     fpr: np.ndarray
     tpr: np.ndarray
+    test_scores_sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -271,6 +274,8 @@ class MethodResult:
     error: str | None = None
     kernel: str = "none"  # "gaussian": the solver ran on that kernel's features
     probabilities: str | None = None  # how scores were calibrated: "sigmoid", "isotonic"
+    run_id: str = ""  # its run in MLflow
+    manifest_sha256: str = ""
 
     def fold_values(self, metric: str, part: str = "test") -> np.ndarray:
         """Return one metric over the folds, for example ``fold_values("auc")``."""

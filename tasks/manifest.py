@@ -1,0 +1,209 @@
+"""The manifest: all that a run was made of and all that came out of it, in one JSON document, ``lineage.json``.
+
+It is written once, when everything else of the run is in the store, and the ledger keeps its digest. What can be
+computed again is there as a digest (`tasks.digests`), what has to be known to do so as a value: `aucflow replay` needs
+nothing but this and the raw files. A run that failed has one too, without results and with the reason.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aucsolvers.adapters import unwrapped
+from tasks.configuration import ExperimentConfig, MethodConfig
+from tasks.digests import array_sha256, state_sha256
+from tasks.facts import blas, lock_sha256, package_sha256
+from tasks.files import file_sha256
+from tasks.seeds import seed_for
+from tasks.values import Dataset, Evaluation, FittedModel, MethodResult, RawFile, Sample, Split
+
+SCHEMA = "aucflow-manifest/1"
+FILE = "lineage.json"
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: NaN as null, the infinities as text, numbers of numpy as Python's.
+
+    >>> plain({"a": (np.float64(1), float("nan")), 2: float("inf")})
+    {'a': [1.0, None], '2': 'inf'}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(member) for member in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def cell_sections(
+    dataset: Dataset, splits: tuple[Split, ...], method: MethodConfig, config: ExperimentConfig, seed: int
+) -> dict[str, Any]:
+    """Return what the manifest of one data set × method tells from its start: data, splits and what was asked for."""
+    return {
+        "data": data_section(dataset),
+        "splits": [_split(split) for split in splits],
+        "method": method.model_dump(mode="json"),
+        "config": config.model_dump(mode="json"),
+        "seeds": {"experiment": config.seed, "method": seed},
+        "folds": [],
+    }
+
+
+def experiment_sections(
+    config: ExperimentConfig, datasets: tuple[Dataset, ...], cells: tuple[MethodResult, ...]
+) -> dict[str, Any]:
+    """Return what the manifest of a whole experiment tells: its config, its data, and its cells' own manifests."""
+    return {
+        "config": config.model_dump(mode="json"),
+        "data": [data_section(dataset) for dataset in datasets],
+        "cells": cell_list(cells),
+    }
+
+
+def cell_list(cells: tuple[MethodResult, ...]) -> list[dict[str, str | None]]:
+    """Return where each cell's own manifest is found, by run and digest."""
+    kept = ("dataset", "method", "run_id", "manifest_sha256", "error")
+    return [{name: getattr(cell, name) for name in kept} for cell in cells]
+
+
+def data_section(dataset: Dataset) -> dict[str, Any]:
+    """Return where a data set came from, what made it of the raw files, and what it is."""
+    files = [dataset.raw, dataset.raw.labels] if dataset.raw.labels else [dataset.raw]
+    story = dataset.provenance
+    return {
+        "name": dataset.name,
+        "raw": [_raw(file) for file in files],
+        "conversion": plain(
+            {
+                **asdict(dataset.rule),
+                "in_words": story.rule,
+                "label_counts": story.label_counts,
+                "label_sides": story.label_sides,
+                "positive_label": story.positive_label,
+                "negative_label": story.negative_label,
+                "rows_left_out": story.rows_left_out,
+            }
+        ),
+        "sha256": dataset.sha256,
+        "X_sha256": dataset.X_sha256,
+        "y_sha256": dataset.y_sha256,
+        "n_rows": dataset.n_rows,
+        "n_features": dataset.n_features,
+        "n_pos": dataset.n_pos,
+        "n_neg": dataset.n_neg,
+    }
+
+
+def _raw(file: RawFile) -> dict[str, Any]:
+    return {
+        "source": file.source,
+        "path": str(file.path),
+        "format": file.format,
+        "size_bytes": file.size_bytes,
+        "sha256": file.sha256,
+    }
+
+
+def _split(split: Split) -> dict[str, Any]:
+    return {
+        "fold": split.fold,
+        "train_sha256": array_sha256(split.train),
+        "test_sha256": array_sha256(split.test),
+        "n_train": len(split.train),
+        "n_test": len(split.test),
+    }
+
+
+def fold_sections(result: MethodResult, seed: int) -> dict[str, Any]:
+    """Return what each fold, and the refit, drew, chose, fitted and scored: the part that a replay has to meet."""
+    models = (*result.models, result.final)
+    evaluations: tuple[Evaluation | None, ...] = (*result.evaluations, None)
+    folds = [
+        _fold(sample, model, evaluation, seed)
+        for sample, model, evaluation in zip(result.samples, models, evaluations, strict=True)
+    ]
+    return {"folds": folds, "seconds": result.seconds}
+
+
+def _fold(sample: Sample, model: FittedModel, evaluation: Evaluation | None, seed: int) -> dict[str, Any]:
+    solver = unwrapped(model.pipeline[-1])
+    section = {
+        "fold": model.fold,
+        "seeds": {name: seed_for(seed, name, model.fold) for name in ("sample", "train")},
+        "sample": {
+            "scheme": sample.scheme,
+            "kept_sha256": array_sha256(sample.rows),
+            "n_kept": len(sample.rows),
+            "added_sha256": None if sample.added is None else state_sha256([sample.added.X, sample.added.y]),
+            "n_added": sample.n_added,
+        },
+        "search": model.search,
+        "chosen": model.chosen,
+        "solver": f"{type(solver).__module__}.{type(solver).__qualname__}",
+        "params": solver.get_params(),
+        "threshold": float(model.threshold),
+        "certificate": {
+            "objective": model.objective,
+            "dual_gap": model.dual_gap,
+            "status": model.status,
+            "n_iter": model.n_iter,
+        },
+        "model_sha256": state_sha256([model.pipeline, model.calibrator]),
+    }
+    if evaluation is not None:
+        section |= {
+            "train": asdict(evaluation.train),
+            "test": asdict(evaluation.test),
+            "test_scores_sha256": evaluation.test_scores_sha256,
+        }
+    return plain(section)
+
+
+def code_section(facts: Mapping[str, str]) -> dict[str, str | None]:
+    """Return which code ran: the commit, what differed from it, and the files themselves."""
+    return {
+        "version": facts["version_aucflow"],
+        "commit": facts["git_commit"],
+        "dirty": facts["git_dirty"],
+        "dirty_diff_sha256": facts.get("git_diff_sha256"),
+        "package_sha256": package_sha256(),
+    }
+
+
+def environment_section(facts: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the code ran on and with."""
+    versions = {k.removeprefix("version_"): v for k, v in facts.items() if k.startswith("version_")}
+    return {
+        "lock_sha256": lock_sha256(),
+        "python": versions.pop("python"),
+        "platform": facts["platform"],
+        "cpu": facts["machine"],
+        "blas": blas(),
+        "threads": {"workers": int(facts["workers"]), "blas": 1},
+        "packages": versions,
+    }
+
+
+def artifact_sections(folders: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """Return path, size and digest of every file in some folders, under the names given to these; sorted."""
+    found = {
+        f"{name}/{path.relative_to(folder).as_posix()}": path
+        for name, folder in folders.items()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    return [
+        {"path": name, "size_bytes": path.stat().st_size, "sha256": file_sha256(path)}
+        for name, path in sorted(found.items())
+    ]

@@ -1,0 +1,84 @@
+"""Recovery: what a killed process left behind, brought to an end by the next command, and said.
+
+A run is open in the store as long as its process lives. One whose process is gone ends as the ledger says, where the
+ledger knows of its end, and as KILLED elsewhere: first in the ledger, then in the store.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.utils.time import get_current_time_millis
+
+from tasks.ledger import Ledger
+
+PROCESS = "aucflow.process"  # the tag of a run: host, number and start of the process that writes it
+INTERRUPTED = "its process ended without saying how"
+
+
+def this_process() -> str:
+    """Return host, number and start of this process; the start tells it from a later one with its number."""
+    return f"{socket.gethostname()}:{os.getpid()}:{_start_of(os.getpid())}"
+
+
+def is_gone(process: str) -> bool:
+    """Tell whether a process of this host has ended; those of other hosts are left alone."""
+    host, number, start = (*process.rsplit(":", 2), "", "")[:3]
+    if host != socket.gethostname() or not number.isdigit():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it lives and is somebody else's
+        return False
+    return _start_of(int(number)) != start
+
+
+def _start_of(number: int) -> str:
+    """Return when a process began, in ticks since boot; nothing where the system has no such table."""
+    table = Path(f"/proc/{number}/stat")
+    try:
+        return table.read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def end_interrupted_runs(client: MlflowClient, ledger: Ledger) -> tuple[str, ...]:
+    """End the open runs of processes that are gone; return a sentence for each."""
+    told = []
+    for run in _open_runs(client):
+        if not is_gone(run.data.tags.get(PROCESS, "")):
+            continue
+        ended = [e for e in ledger.entries() if e.kind == "run" and e.subject == run.info.run_id]
+        if ended:
+            status, end_time = ended[-1].data["status"], ended[-1].data["end_time"]
+        else:
+            status, end_time = "KILLED", get_current_time_millis()
+            ledger.append("run", run.info.run_id, INTERRUPTED, _facts(run, status, end_time))
+        client.set_terminated(run.info.run_id, status, end_time)
+        told.append(f"run {run.info.run_name} ({run.info.run_id[:8]}) was interrupted: it is marked {status}")
+    return tuple(told)
+
+
+def _facts(run: Run, status: str, end_time: int) -> dict[str, object]:
+    return {
+        "experiment_id": run.info.experiment_id,
+        "name": run.info.run_name,
+        "status": status,
+        "end_time": end_time,
+        "manifest_sha256": None,
+        "parent": run.data.tags.get("mlflow.parentRunId"),
+    }
+
+
+def _open_runs(client: MlflowClient) -> Iterator[Run]:
+    """Yield the runs of ours that the store has as running, children before their parents."""
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    if not experiments:
+        return
+    found = client.search_runs(experiments, "attributes.status = 'RUNNING'", max_results=1000)
+    yield from sorted(found, key=lambda run: "mlflow.parentRunId" not in run.data.tags)
