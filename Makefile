@@ -33,7 +33,7 @@ $(STAMP): requirements.lock pyproject.toml
 
 # for maintainers: needs uv; writes no registry's name
 lock:
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	uv pip compile pyproject.toml --extra dev --extra signing --extra openlineage --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --output-file requirements.lock --upgrade
 
 clean:

@@ -33,5 +33,5 @@ def quieten(verbose: bool = False) -> None:
     if verbose:
         return
     warnings.simplefilter("ignore")
-    for name in ("alembic", "mlflow", "sqlalchemy", "httpx", "prefect", "urllib3"):
+    for name in ("alembic", "mlflow", "openlineage", "sqlalchemy", "httpx", "prefect", "urllib3"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -1,0 +1,224 @@
+"""Signatures: whatever was signed and is not as it was is found and named, and nothing else is."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tasks import signing
+from tasks.errors import BadInput
+from tasks.ledger import canonical
+from tasks.signing import PRIVATE_KEY, PUBLIC_KEY, key_path, sign, signing_key, verify
+
+MISSING = "needs the extra 'signing'"
+
+
+def write_pair(folder, name, key=None, password=None):
+    """Write a private key and its public one; return their paths."""
+    key = key or ec.generate_private_key(ec.SECP256R1())
+    lock = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    private, public = folder / f"{name}.pem", folder / f"{name}.pub"
+    private.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock))
+    info = serialization.PublicFormat.SubjectPublicKeyInfo
+    public.write_bytes(key.public_key().public_bytes(serialization.Encoding.PEM, info))
+    return private, public
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    pytest.importorskip("model_signing", reason=MISSING)
+    return write_pair(tmp_path_factory.mktemp("keys"), "key")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A folder as MLflow keeps a model in, with a file that git would hide."""
+    folder = tmp_path / "model"
+    (folder / "data").mkdir(parents=True)
+    for name in ("MLmodel", "model.skops", "data/example.json", ".gitignore"):
+        (folder / name).write_bytes(f"contents of {name}".encode() * 100)
+    return folder
+
+
+@pytest.fixture
+def signature(model, keys, tmp_path):
+    path = tmp_path / "model.sig"
+    assert sign(model, path, keys[0])
+    return path
+
+
+def named(faults):
+    return [(fault.kind, fault.path) for fault in faults]
+
+
+class TestFolder:
+    def test_what_is_as_it_was_signed_has_no_faults_wherever_it_lies(self, model, signature, keys, tmp_path):
+        assert verify(model, signature, keys[1]) == ()
+        assert verify(shutil.move(model, tmp_path / "elsewhere"), signature, keys[1]) == ()
+
+    @pytest.mark.parametrize("name", ["MLmodel", "model.skops", "data/example.json", ".gitignore"])
+    def test_a_changed_byte_a_removed_file_and_a_link_in_its_place_are_named(self, model, signature, keys, name):
+        file, data = model / name, (model / name).read_bytes()
+        file.write_bytes(data[:17] + b"!" + data[18:])
+        (fault,) = verify(model, signature, keys[1])
+        assert (fault.kind, fault.path) == ("changed", f"model/{name}")
+        assert "signed" in fault.message and "found" in fault.message
+        file.unlink()
+        assert named(verify(model, signature, keys[1])) == [("missing", f"model/{name}")]
+        signature.with_name("same").write_bytes(data)
+        file.symlink_to(signature.with_name("same"))
+        assert named(verify(model, signature, keys[1])) == [("changed", f"model/{name}")]
+
+    @pytest.mark.parametrize("name", ["zz", "data/a", ".gitattributes", ".git/config", "model.skops.sig"])
+    def test_an_added_file_is_named(self, model, signature, keys, name):
+        (model / name).parent.mkdir(exist_ok=True)
+        (model / name).write_bytes(b"")
+        assert named(verify(model, signature, keys[1])) == [("added", f"model/{name}")]
+
+    def test_all_changes_are_named_together(self, model, signature, keys):
+        (model / "MLmodel").rename(model / "MLmodel2")
+        (model / "model.skops").write_bytes(b"another")
+        found = [("missing", "model/MLmodel"), ("added", "model/MLmodel2"), ("changed", "model/model.skops")]
+        assert named(verify(model, signature, keys[1])) == found
+
+    def test_a_folder_that_is_gone_is_named_file_by_file(self, model, signature, keys):
+        shutil.rmtree(model)
+        assert {fault.kind for fault in verify(model, signature, keys[1])} == {"missing"}
+
+    def test_a_link_cannot_be_signed_and_leaves_no_signature(self, model, keys, tmp_path):
+        (model / "link").symlink_to(model / "MLmodel")
+        with pytest.raises(BadInput, match="plain files"):
+            sign(model, tmp_path / "model.sig", keys[0])
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["model"]
+
+    def test_a_signature_inside_the_folder_is_refused(self, model, keys):
+        with pytest.raises(ValueError, match="outside"):
+            sign(model, model / "model.sig", keys[0])
+
+
+class TestManifest:
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False, allow_infinity=False)), st.data())
+    def test_any_changed_byte_of_any_manifest_is_found(self, tmp_path, keys, manifest, data):
+        path, signature = tmp_path / "lineage.json", tmp_path / "lineage.json.sig"
+        path.write_bytes(canonical(manifest))
+        assert sign(path, signature, keys[0])
+        assert verify(path, signature, keys[1]) == ()
+        contents = bytearray(path.read_bytes())
+        contents[data.draw(st.integers(0, len(contents) - 1))] ^= data.draw(st.integers(1, 255))
+        path.write_bytes(contents)
+        assert named(verify(path, signature, keys[1])) == [("changed", "lineage.json")]
+
+
+class TestSignature:
+    def test_another_key_is_named_as_such(self, model, signature, keys, tmp_path):
+        other = write_pair(tmp_path, "other")
+        (fault,) = verify(model, signature, other[1])
+        assert fault.kind == "signature" and "key" in fault.message.lower()
+        assert sign(model, signature, other[0])  # somebody signs anew with a key of his own
+        assert named(verify(model, signature, keys[1])) == [("signature", "model.sig")]
+
+    def test_a_cut_signature_is_one_fault_at_every_length(self, model, signature, keys):
+        whole = signature.read_bytes()
+        for length in [*range(0, len(whole), 97), len(whole) - 1]:
+            signature.write_bytes(whole[:length])
+            assert named(verify(model, signature, keys[1])) == [("signature", "model.sig")], length
+
+    def test_digests_in_the_signature_cannot_be_adapted_to_a_changed_file(self, model, signature, keys, tmp_path):
+        (model / "model.skops").write_bytes(b"another")
+        forged = tmp_path / "forged.sig"
+        sign(model, forged, write_pair(tmp_path, "forger")[0])
+        bundle = json.loads(signature.read_text())
+        bundle["dsseEnvelope"]["payload"] = json.loads(forged.read_text())["dsseEnvelope"]["payload"]
+        signature.write_text(json.dumps(bundle))
+        assert named(verify(model, signature, keys[1])) == [("signature", "model.sig")]
+
+    def test_what_the_library_prints_stays_off_stdout(self, model, signature, keys, capsys):
+        bundle = json.loads(signature.read_text())
+        del bundle["verificationMaterial"]["publicKey"]["hint"]
+        signature.write_text(json.dumps(bundle))
+        assert verify(model, signature, keys[1]) == ()
+        assert capsys.readouterr().out == ""
+
+    def test_a_signature_that_is_not_there_is_told(self, model, keys, tmp_path):
+        assert named(verify(model, tmp_path / "none.sig", keys[1])) == [("unsigned", "none.sig")]
+
+
+class TestKeys:
+    def test_without_a_key_nothing_is_signed_and_it_is_told(self, model, tmp_path, monkeypatch, caplog):
+        monkeypatch.delenv(PRIVATE_KEY, raising=False)
+        with caplog.at_level("INFO"):
+            assert not sign(model, tmp_path / "model.sig", signing_key())
+        assert f"model is not signed: {PRIVATE_KEY} names no private key." in caplog.text
+        assert not (tmp_path / "model.sig").exists()
+
+    def test_a_key_that_is_no_file_is_refused(self, tmp_path, monkeypatch):
+        monkeypatch.setenv(PUBLIC_KEY, str(tmp_path / "gone.pub"))
+        with pytest.raises(BadInput, match=f"{PUBLIC_KEY}.*gone.pub"):
+            key_path(PUBLIC_KEY)
+
+    @pytest.mark.parametrize("kind", ["text", "ed25519", "secp256k1", "password", "public"])
+    def test_a_key_that_cannot_sign_is_refused_in_one_line(self, model, keys, tmp_path, monkeypatch, kind):
+        if kind == "text":
+            (tmp_path / "bad.pem").write_text("no key")
+        elif kind == "public":
+            shutil.copy(keys[1], tmp_path / "bad.pem")
+        else:
+            strange = {"ed25519": ed25519.Ed25519PrivateKey.generate, "password": None}
+            make = strange.get(kind, lambda: ec.generate_private_key(ec.SECP256K1()))
+            write_pair(tmp_path, "bad", make and make(), password=b"secret" if kind == "password" else None)
+        with pytest.raises(BadInput, match=r"bad\.pem: expected an elliptic key"):
+            sign(model, tmp_path / "model.sig", tmp_path / "bad.pem")
+        monkeypatch.setenv(PRIVATE_KEY, str(tmp_path / "bad.pem"))
+        with pytest.raises(BadInput, match=r"bad\.pem: expected an elliptic key"):
+            signing_key()
+        assert not (tmp_path / "model.sig").exists()
+
+    def test_a_key_that_the_environment_names_is_taken(self, keys, monkeypatch):
+        monkeypatch.setenv(PRIVATE_KEY, str(keys[0]))
+        assert signing_key() == keys[0]
+
+    def test_a_private_key_is_no_public_one(self, model, signature, keys):
+        with pytest.raises(BadInput, match="expected an elliptic key"):
+            verify(model, signature, keys[0])
+
+    def test_without_the_library_the_extra_is_named(self, model, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "model_signing", None)
+        with pytest.raises(BadInput, match=r"aucflow\[signing\]"):
+            sign(model, tmp_path / "model.sig", tmp_path / "key.pem")
+
+
+def test_the_library_is_imported_only_to_sign_or_verify():
+    code = "import sys, tasks.signing; print('model_signing' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+class TestPage:
+    """What docs/lineage-formats.md says of signatures."""
+
+    page = (Path(signing.__file__).parent.parent / "docs" / "lineage-formats.md").read_text(encoding="utf-8")
+
+    @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+    def test_its_commands_make_a_pair_of_keys_and_verify_without_us(self, model, keys, tmp_path):
+        make, verify_alone = re.findall(r"```bash\n(.*?)```", self.page, flags=re.DOTALL)
+        subprocess.run(make, shell=True, cwd=tmp_path, check=True, capture_output=True)
+        assert sign(model, tmp_path / "model.sig", tmp_path / "signing.pem")
+        assert verify(model, tmp_path / "model.sig", tmp_path / "signing.pub") == ()
+        command = verify_alone.replace("MODEL_FOLDER", "model").replace("model_signing", "-m model_signing", 1).split()
+        run = [sys.executable, *command]
+        assert subprocess.run(run, cwd=tmp_path, capture_output=True).returncode == 0
+        (model / "MLmodel").write_bytes(b"another")
+        assert subprocess.run(run, cwd=tmp_path, capture_output=True).returncode != 0
+
+    def test_every_fault_is_told_of(self):
+        kinds = ["changed", "missing", "added", "signature", "unsigned"]
+        assert re.findall(r"^\| `(\w+)` \|", self.page.partition("| fault |")[2].partition("##")[0], re.M) == kinds
