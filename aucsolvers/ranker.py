@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
@@ -23,6 +24,9 @@ class Ranker(BaseEstimator):
         What ``classify`` answers.
     calibrator : fitted classifier with ``predict_proba``, default=None
         Of a column of scores. With it there is ``predict_proba``.
+    sparse : bool, default=False
+        Whether the scorer was fitted on a sparse matrix. A server hands it arrays: these are brought to CSR, for sums
+        over all features and over those that are not zero differ in the last bit.
 
     Examples
     --------
@@ -34,27 +38,41 @@ class Ranker(BaseEstimator):
     ['rest', 'rest', 'fraud', 'fraud']
     """
 
-    def __init__(self, scorer, threshold=0.0, positive_label="1", negative_label="-1", calibrator=None):
+    def __init__(self, scorer, threshold=0.0, positive_label="1", negative_label="-1", calibrator=None, sparse=False):
         self.scorer = scorer
         self.threshold = threshold
         self.positive_label = positive_label
         self.negative_label = negative_label
         self.calibrator = calibrator
+        self.sparse = sparse
 
     def predict(self, X):
         """Return the scores, shape (n_samples,): the larger, the more likely positive.
 
         A frame's columns may have any type that they could be trained from: times, categories, nullable numbers.
         """
-        return self.scorer.decision_function(plain_columns(X) if isinstance(X, pd.DataFrame) else X)
+        if isinstance(X, pd.DataFrame):
+            X = plain_columns(X)
+        elif self.sparse and not issparse(X):
+            X = csr_matrix(np.asarray(X, dtype=np.float64))
+        return self.scorer.decision_function(X)
 
     decision_function = predict
 
     def classify(self, X):
         """Return ``positive_label`` where the score exceeds the threshold, ``negative_label`` elsewhere."""
-        return np.where(self.predict(X) > self.threshold, self.positive_label, self.negative_label)
+        return self.cut(self.predict(X))
+
+    def cut(self, scores):
+        """Return what ``classify`` answers to rows with these scores."""
+        return np.where(np.asarray(scores) > self.threshold, self.positive_label, self.negative_label)
 
     @available_if(lambda self: self.calibrator is not None)
     def predict_proba(self, X):
         """Return the probabilities of ``negative_label`` and ``positive_label``, shape (n_samples, 2)."""
-        return self.calibrator.predict_proba(np.asarray(self.predict(X)).reshape(-1, 1))
+        return self.calibrate(self.predict(X))
+
+    @available_if(lambda self: self.calibrator is not None)
+    def calibrate(self, scores):
+        """Return what ``predict_proba`` answers to rows with these scores."""
+        return self.calibrator.predict_proba(np.asarray(scores).reshape(-1, 1))

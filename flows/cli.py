@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 FORMATS = ("csv", "parquet", "svmlight", "keel", "arff", "npz", "idx")
-LISTS = ("datasets", "solvers", "samplers", "kernels", "runs")
+LISTS = ("datasets", "solvers", "samplers", "kernels", "runs", "models")
 
 
 def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -58,7 +58,7 @@ def run(config: str | None, verbose: bool, **options: Any) -> None:
 @cli.command("list")
 @click.argument("what", type=click.Choice(LISTS))
 def list_(what: str) -> None:
-    """List what can be named in a config, or the runs in the store."""
+    """List what can be named in a config, or the runs and models in the store."""
     from flows.quiet import quieten
 
     quieten()
@@ -116,6 +116,74 @@ def data_get(
     from flows.data import get_command
 
     get_command(names, suite, everything, offline, update_lock, Path(lock_file) if lock_file else None)
+
+
+@cli.command()
+@click.argument("config")
+@click.option("--force", is_flag=True, help="Train though data, config and code are those of the newest version.")
+@click.option(
+    "--replace-champion", is_flag=True, help="Promote by the rules for any model if the champion cannot be compared."
+)
+@click.option("--workers", type=int, metavar="N", help="Folds trained side by side.")
+@click.option("--offline", is_flag=True, default=None, help="Fetch nothing: data sets have to be in the cache.")
+@click.option("-v", "--verbose", is_flag=True, help="Show Prefect's log, warnings and tracebacks.")
+def retrain(config: str, force: bool, replace_champion: bool, verbose: bool, **options: Any) -> None:
+    """Train a challenger on the newest data, and promote it if the rules of CONFIG say so."""
+    from flows.quiet import quieten
+
+    quieten(verbose)
+    from flows.lifecycle import retrain_command
+
+    retrain_command(config, force, replace_champion, options)
+
+
+_reason = click.option("--reason", required=True, metavar="TEXT", help="Why; it goes into the ledger.")
+
+
+@cli.command()
+@click.argument("model")
+@_reason
+def rollback(model: str, reason: str) -> None:
+    """Make the previous champion of MODEL the champion again."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.lifecycle import rollback_command
+
+    rollback_command(model, reason)
+
+
+@cli.command()
+@click.argument("version", metavar="MODEL/VERSION")
+@_reason
+def delete(version: str, reason: str) -> None:
+    """Remove a version of a model that is not the champion; the ledger remembers it."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.lifecycle import delete_command
+
+    delete_command(version, reason)
+
+
+@cli.command()
+@click.option("--model", required=True, metavar="NAME@ALIAS", help="Also NAME/VERSION, or the id of a run.")
+@click.option("--data", required=True, metavar="FILE", help="New rows, with the columns of training in any order.")
+@click.option("--out", required=True, metavar="FILE", help="A .parquet or .csv file for the scores.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Of the new rows; default: detected.")
+@click.option("--chunk-rows", type=click.IntRange(1), metavar="N", help="Rows read at once; no score depends on it.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Do not read this column; repeatable.")
+@click.option("--trust", multiple=True, metavar="PACKAGE", help="Load types of this package; repeatable.")
+@click.option("--force", is_flag=True, help="Replace the file of scores if there is one.")
+@click.option("-v", "--verbose", is_flag=True, help="Show warnings and tracebacks.")
+def predict(verbose: bool, **options: Any) -> None:
+    """Score new rows with a champion, or with any model in the store."""
+    from flows.quiet import quieten
+
+    quieten(verbose)
+    from flows.predict import predict_command
+
+    predict_command(**options)
 
 
 @cli.command()

@@ -51,12 +51,14 @@ def run_flow(experiment: ExperimentConfig) -> tuple[Any, Path]:
 
 def recover() -> None:
     """Bring to an end what a killed command left behind in the store, and say so."""
-    from tasks import store
+    from tasks import registry, store
     from tasks.recovery import end_interrupted_runs
 
-    if store.exists():
-        for sentence in end_interrupted_runs(store.open_store(), store.ledger()):
-            Console(stderr=True).print(f"aucflow: {sentence}", highlight=False, soft_wrap=True)
+    if not store.exists():
+        return
+    client, ledger = store.open_store(), store.ledger()
+    for sentence in (*end_interrupted_runs(client, ledger), *registry.recover(client, ledger)):
+        Console(stderr=True).print(f"aucflow: {sentence}", highlight=False, soft_wrap=True)
 
 
 def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig:
@@ -95,8 +97,15 @@ def parse_method(text: str) -> MethodConfig:
 
 
 def list_command(what: str) -> None:
-    """Print a table of data sets, solvers, samplers, kernels or runs."""
-    tables = {"datasets": _datasets, "solvers": _solvers, "samplers": _samplers, "kernels": _kernels, "runs": _runs}
+    """Print a table of what can be named in a config, of runs, or of models."""
+    tables = {
+        "datasets": _datasets,
+        "solvers": _solvers,
+        "samplers": _samplers,
+        "kernels": _kernels,
+        "runs": _runs,
+        "models": _models,
+    }
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDE)  # a pipe has no width: one line a row, for grep
@@ -142,12 +151,13 @@ def _show(result: Any, report: Path) -> None:
 
     console = Console()
     console.print(console_report(result, console.width), "")
-    console.print(f"report   {_relative(report)}", highlight=False, soft_wrap=True)
+    console.print(f"report   {relative(report)}", highlight=False, soft_wrap=True)
     uri = tracking_uri()
     console.print(f"MLflow   {uri if uri.startswith('http') else 'aucflow ui'}", highlight=False)
 
 
-def _relative(path: Path) -> str:
+def relative(path: Path) -> str:
+    """Return a path as seen from here, where it is below."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
@@ -216,4 +226,17 @@ def _runs() -> Table:
     table = Table("started (UTC)", "experiment", "run", "status", "AUC", "G-mean", box=None)
     for row in list_runs(store.open_store()) if store.exists() else ():
         table.add_row(row.started, row.experiment, row.name, row.status, row.auc, row.gmean)
+    return table
+
+
+def _models() -> Table:
+    from tasks import registry, store
+
+    table = Table("model", "version", "made (UTC)", "aliases", "decision", box=None)
+    client = store.open_store() if store.exists() else None
+    names = [found.name for found in client.search_registered_models(max_results=1000)] if client else []
+    for version in (version for name in names for version in registry.versions(client, name)):
+        made = version.created.strftime("%Y-%m-%d %H:%M")
+        decision = version.tags.get(f"{registry.PREFIX}decision", "")
+        table.add_row(version.model, str(version.number), made, ", ".join(version.aliases), decision)
     return table

@@ -1,12 +1,12 @@
 """The experiment flow: download → convert → check → split → search → undersample → train → evaluate → report."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from prefect import flow
 
-from flows.preflight import conversion_rule, split_seed
+from flows.preflight import conversion_rule, held_out_rule, split_seed
 from tasks.catalogue import short_name
 from tasks.check import check
 from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
@@ -24,16 +24,7 @@ from tasks.store import FOLDER
 from tasks.track import TrackedRun, close_run, start_child, track, track_experiment, tracked_experiment
 from tasks.train import train
 from tasks.undersample import settle_sampler, undersample
-from tasks.values import Dataset, ExperimentResult, Finding, MethodResult, Split
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A data set that is ready for every method."""
-
-    dataset: Dataset
-    findings: tuple[Finding, ...]
-    splits: tuple[Split, ...]
+from tasks.values import Dataset, ExperimentResult, MethodResult, Prepared
 
 
 @flow(name="experiment", flow_run_name="{config.name}", validate_parameters=False)
@@ -73,15 +64,17 @@ def prepare(entry: DatasetConfig, config: ExperimentConfig) -> Prepared:
     dataset = convert(raw, conversion_rule(entry, config.offline))
     announce("check", entry.name)
     findings = check(dataset, validation.folds, validation.repeats, seed, validation.grouped)
-    splits = split(dataset, validation.folds, validation.repeats, seed, validation.grouped)
+    held_out = held_out_rule(config)
+    splits = split(dataset, validation.folds, validation.repeats, seed, validation.grouped, held_out)
+    refit = all_rows(dataset, held_out)
     announce("split", entry.name, done=True)
-    return Prepared(dataset, findings, splits)
+    return Prepared(dataset, findings, splits, refit)
 
 
 def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfig, parent: TrackedRun) -> MethodResult:
     """Track one method on one data set; a failure is this cell's own and is tracked."""
     seed = seed_for(config.seed, prepared.dataset.name, method.label)
-    child = start_child(parent, prepared.dataset, prepared.splits, method, config, seed)
+    child = start_child(parent, prepared, method, config, seed)
     start = time.perf_counter()
     try:
         result = compute(prepared, method, config, seed)
@@ -101,7 +94,7 @@ def compute(prepared: Prepared, method: MethodConfig, config: ExperimentConfig, 
     """Take one method through all folds of one data set, and through the refit on all of its rows."""
     start = time.perf_counter()
     dataset, splits = prepared.dataset, prepared.splits
-    everything = (*splits, all_rows(dataset))
+    everything = (*splits, prepared.refit)
     settled = settle_sampler(method, dataset)
     choices = search(dataset, everything, settled, config, seed)
     samples = undersample(dataset, everything, choices, settled, config.preprocessing, seed)
@@ -112,6 +105,7 @@ def compute(prepared: Prepared, method: MethodConfig, config: ExperimentConfig, 
         models=models[:-1],
         evaluations=evaluate(dataset, splits, models[:-1]),
         final=models[-1],
+        held_out=evaluate(dataset, (prepared.refit,), models[-1:])[0] if len(prepared.refit.test) else None,
         repeats=config.validation.repeats,
         seconds=time.perf_counter() - start,
     )

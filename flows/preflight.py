@@ -18,6 +18,7 @@ from tasks.errors import BadInput, RunFailed
 from tasks.lockfile import Lock
 from tasks.progress import announce
 from tasks.seeds import seed_for
+from tasks.split import HeldOut, split
 from tasks.values import ConversionRule
 
 
@@ -40,7 +41,9 @@ def _check(entry: DatasetConfig, config: ExperimentConfig) -> None:
         lock = Lock()
         lock.record_counts(entry.key, check_counts(entry.name, find(entry.key), dataset, lock.counts(entry.key)))
     validation = config.validation
-    check.fn(dataset, validation.folds, validation.repeats, split_seed(entry, config), validation.grouped)
+    seed = split_seed(entry, config)
+    check.fn(dataset, validation.folds, validation.repeats, seed, validation.grouped)
+    split.fn(dataset, validation.folds, validation.repeats, seed, validation.grouped, held_out_rule(config))
 
 
 def conversion_rule(entry: DatasetConfig, offline: bool = False) -> ConversionRule:
@@ -56,6 +59,11 @@ def conversion_rule(entry: DatasetConfig, offline: bool = False) -> ConversionRu
 def split_seed(entry: DatasetConfig, config: ExperimentConfig) -> int:
     """Return the seed of a data set's folds: the same for every method."""
     return seed_for(config.seed, entry.name, "split")
+
+
+def held_out_rule(config: ExperimentConfig) -> HeldOut:
+    """Return which rows are held out: the same for every method, and in every later version of the data."""
+    return HeldOut(config.validation.held_out, seed_for(config.seed, "held out"))
 
 
 class PrefectStart:

@@ -70,7 +70,7 @@ def survey(raw: RawFile, rule: ConversionRule, rows: int = ROWS) -> Survey:
     texts: frozenset[int] = frozenset()
     while True:
         found = _Findings(raw.path.name, rule, texts)
-        for piece in _pieces(raw, rule, rows, texts):
+        for piece in pieces(raw, rule, rows, texts):
             found.add(piece)
         if found.mixed() <= texts:
             return found.as_survey()
@@ -85,7 +85,7 @@ def chunks(raw: RawFile, rule: ConversionRule, rows: int = ROWS, known: Survey |
     """
     known = known or survey(raw, rule, rows)
     seen = 0
-    for piece in _pieces(raw, rule, rows, known.texts):
+    for piece in pieces(raw, rule, rows, known.texts):
         if isinstance(piece.X, pd.DataFrame):
             features, labels, column = take_target(piece, rule, raw.path.name)
             X: pd.DataFrame | csr_matrix = _dense(features, piece, known, raw.path.name)
@@ -225,7 +225,8 @@ def _sparse(X: csr_matrix, known: Survey) -> csr_matrix:
 # Pieces of a file, as they stand in it ----------------------------------------------------------------------------
 
 
-def _pieces(raw: RawFile, rule: ConversionRule, rows: int, texts: frozenset[int]) -> Iterator[RawTable]:
+def pieces(raw: RawFile, rule: ConversionRule, rows: int, texts: frozenset[int]) -> Iterator[RawTable]:
+    """Yield a file as it stands, at most so many rows at a time; columns in ``texts``, by position, are not parsed."""
     if rows < 1:
         raise BadInput(f"Expected at least one row at a time, got rows={rows}.")
     if raw.format == "csv":

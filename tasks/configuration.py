@@ -314,8 +314,16 @@ class ValidationConfig(Strict):
     repeats: int = Field(default=1, ge=1, le=100, strict=True)
     inner_folds: int = Field(default=3, ge=2, le=20, strict=True)
     select_by: Literal["auc", "gmean"] = "auc"
-    threshold: Literal["training", "out_of_fold"] = "training"  # whose scores of the training rows set the final cut
+    # the final cut: the best on the training rows' own scores, on scores by models that were fitted without them, or on
+    # estimates of the distributions that these come from
+    threshold: Literal["training", "out_of_fold", "out_of_fold_smoothed"] = "training"
     split: Literal["stratified", "grouped_by_duplicates"] = "stratified"  # grouped: copies stay on one side
+    held_out: float = Field(default=0.0, ge=0.0, le=0.5)  # the share of rows that nothing is trained or chosen on
+
+    @property
+    def cuts_scores_of_others(self) -> bool:
+        """Tell whether the search is for the G-mean at a threshold from rows that a model was not fitted on."""
+        return self.select_by == "gmean" and self.threshold != "training"
 
     @property
     def grouped(self) -> bool:
@@ -420,7 +428,7 @@ def load_config(name_or_path: str, **overrides: Any) -> ExperimentConfig:
             f"{path}: expected keys such as datasets and methods, got {_kind(data)}. See configs/experiments."
         )
     base = path.resolve().parent
-    return parse_config(_resolve_paths({"name": path.stem} | data, base) | overrides, str(path))
+    return parse_config(resolve_paths({"name": path.stem} | data, base) | overrides, str(path))
 
 
 def parse_config(data: dict[str, Any], origin: str) -> ExperimentConfig:
@@ -428,15 +436,15 @@ def parse_config(data: dict[str, Any], origin: str) -> ExperimentConfig:
     return parse(ExperimentConfig, data, origin)
 
 
-def find_config(name_or_path: str) -> Path:
-    """Return the config file of a path, or of a shipped experiment's name."""
+def find_config(name_or_path: str, folder: str = "experiments") -> Path:
+    """Return the config file of a path, or of a name among those that are shipped in a folder of configs/."""
     path = Path(name_or_path).expanduser()
     if path.is_file():
         return path
-    shipped = {p.stem: p for p in sorted((catalogue.CONFIGS / "experiments").glob("*.yaml"))}
+    shipped = {p.stem: p for p in sorted((catalogue.CONFIGS / folder).glob("*.yaml"))}
     known = shipped.get(name_or_path)
     # the documented spelling configs/experiments/NAME.yaml works from any folder
-    if known is None and path.parent.as_posix() == "configs/experiments":
+    if known is None and path.parent.as_posix() == f"configs/{folder}":
         known = shipped.get(path.stem)
     if known is not None:
         return known
@@ -448,7 +456,7 @@ def find_config(name_or_path: str) -> Path:
     )
 
 
-def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
+def resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
     """Make the files that a config names relative to the config, not to the current folder."""
     entries = data.get("datasets")
     if not isinstance(entries, list):

@@ -25,7 +25,7 @@ from tasks.errors import BadInput, RunFailed, nearest
 from tasks.files import file_sha256
 from tasks.readers import MISSING, RawTable, read
 from tasks.stage import stage
-from tasks.values import ConversionRule, Dataset, Provenance, RawFile, Table
+from tasks.values import ConversionRule, Dataset, Layout, Provenance, RawFile, Table
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class _Converted:
     table: Table
     classes: Classes
     dropped: tuple[str, ...]
+    layout: Layout
     sha256: str
     X_sha256: str
     y_sha256: str
@@ -59,7 +60,9 @@ def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
         is_sparse=not isinstance(X, pd.DataFrame),
         text_columns=tuple(name for name in frame if frame[name].dtype == object),
         missing_cells=missing,
+        columns=tuple(frame),
         provenance=_provenance(raw, classes, converted.dropped),
+        layout=converted.layout,
     )
 
 
@@ -115,9 +118,11 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         features, labels, name = take_target(raw_table, rule, raw.path.name)
         classes = two_classes(labels, name, rule, raw_table.place)
         X, dropped = _features(features, raw_table.place, raw.path.name)
+        layout = Layout(name, (*rule.drop, *dropped))
     else:
         classes = _sparse_classes(raw_table, rule, raw.path.name)
         X, dropped = canonical(raw_table.X), ()
+        layout = Layout(index_base=raw_table.index_base)
         if X.nnz == 0:
             raise only_zeros(raw.path.name)
     kept = classes.y != 0
@@ -126,7 +131,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         X = X.loc[kept].reset_index(drop=True) if isinstance(X, pd.DataFrame) else X[kept]
     y.flags.writeable = False
     table = Table(X, y)
-    return _Converted(table, classes, dropped, *table_digests(table))
+    return _Converted(table, classes, dropped, layout, *table_digests(table))
 
 
 # The target -------------------------------------------------------------------------------------------------------

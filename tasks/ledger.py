@@ -9,6 +9,7 @@ that somebody added. Reading needs no lock and trusts nothing.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +23,11 @@ from tasks.errors import RunFailed
 
 SCHEMA = "aucflow-ledger/1"
 START = "0" * 64  # the digest before the first entry
+TYPES = {"seq": int, "time": str, "kind": str, "subject": str, "reason": str, "data": dict, "previous": str}
 KINDS = ("run", "register", "promote", "rollback", "delete", "repair")
 LOCK_S = 60.0
 TAIL_BYTES = 1 << 14
+TRIES = 100  # for a reader to find no writer between two reads
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Fault:
     line: int
     kind: str  # malformed, changed, removed, inserted, reordered, truncated, torn, head
     message: str
+    against_head: bool = False  # the head says otherwise than the line: which of the two was changed, nobody can tell
 
 
 class Ledger:
@@ -126,12 +130,17 @@ class Ledger:
             )
 
     def _head(self) -> dict[str, Any]:
-        if not self.head_path.exists():
+        return self._parsed_head(_bytes_of(self.head_path))
+
+    def _parsed_head(self, data: bytes) -> dict[str, Any]:
+        if not data and not self.head_path.exists():
             return {"count": 0, "digest": START, "pending": None}
         try:
-            head = json.loads(self.head_path.read_bytes())
+            head = json.loads(data)
+            if not (head["pending"] is None or re.fullmatch("[0-9a-f]{64}", head["pending"])):
+                raise ValueError(f"{head['pending']!r} as pending, which is no digest")
             return {"count": int(head["count"]), "digest": str(head["digest"]), "pending": head["pending"]}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise RunFailed(
                 f"{self.head_path}: expected the ledger's head, got: {error!r}. Run `aucflow audit verify`."
             ) from None
@@ -169,18 +178,35 @@ class Ledger:
 
     def verify(self) -> tuple[Fault, ...]:
         """Return all that is not as the ledger left it, in the order of the lines; nothing if all is well."""
-        lines = self._lines()
-        torn = self._tail().torn
+        head_bytes, data = self._snapshot()
+        *lines, torn = data.split(b"\n")
         faults = list(_faults_of_chain(lines))
         try:
-            head = self._head()
+            head = self._parsed_head(head_bytes)
         except RunFailed as error:
             return (*faults, Fault(0, "head", str(error)))
+        if head_bytes not in (b"", canonical(head) + b"\n"):
+            faults.append(Fault(0, "head", f"{self.head_path.name} has other bytes than the ledger writes"))
         return (*faults, *_faults_of_end(lines, torn, head))
 
+    def interrupted(self) -> str | None:
+        """Return in words that an entry was announced and not confirmed: it is being written, or a crash cut in."""
+        try:
+            pending = self._head()["pending"]
+        except RunFailed:
+            return None
+        return pending and f"an entry {pending[:16]}… was announced and not confirmed: the next entry settles it"
+
+    def _snapshot(self) -> tuple[bytes, bytes]:
+        """Return the head and the chain as they are together: an entry that is written meanwhile is no fault."""
+        for _ in range(TRIES):
+            head, data = _bytes_of(self.head_path), _bytes_of(self.path)
+            if head == _bytes_of(self.head_path):
+                break
+        return head, data
+
     def _lines(self) -> list[bytes]:
-        data = self.path.read_bytes() if self.path.exists() else b""
-        return data.split(b"\n")[:-1]
+        return _bytes_of(self.path).split(b"\n")[:-1]
 
 
 @dataclass(frozen=True)
@@ -199,6 +225,10 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def _bytes_of(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
 def _write_all(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
@@ -210,14 +240,15 @@ def _parsed(line: bytes) -> Entry | None:
         entry = json.loads(line)
         if entry["schema"] != SCHEMA or canonical(entry) != line:
             return None
+        if not all(type(entry[name]) is kind for name, kind in TYPES.items()):
+            return None
         return _entry(entry, _sha256(line))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
 def _entry(entry: dict[str, Any], digest: str) -> Entry:
-    names = ("seq", "time", "kind", "subject", "reason", "data", "previous")
-    return Entry(**{name: entry[name] for name in names}, digest=digest)
+    return Entry(**{name: entry[name] for name in TYPES}, digest=digest)
 
 
 # Faults -----------------------------------------------------------------------------------------------------------
@@ -261,16 +292,21 @@ def _faults_of_end(lines: list[bytes], torn: bytes, head: dict[str, Any]) -> Ite
     digests = [_sha256(line) for line in lines]
     pending = head["pending"]
     if torn and pending is None:
-        yield Fault(len(lines) + 1, "torn", f"line {len(lines) + 1} is cut off, and no entry was being written")
+        yield Fault(len(lines) + 1, "torn", f"line {len(lines) + 1} is cut off, and no entry was being written", True)
     if pending is not None and len(lines) == head["count"] + 1 and digests[-1] == pending:
         return  # written, not yet confirmed
     end = digests[-1] if digests else START
     if len(lines) < head["count"]:
         yield Fault(
-            len(lines) + 1, "truncated", f"{head['count'] - len(lines)} entries are missing at the end, or before"
+            len(lines) + 1,
+            "truncated",
+            f"{head['count'] - len(lines)} entries are missing at the end, or before",
+            against_head=True,
         )
     elif len(lines) > head["count"]:
         extra = len(lines) - head["count"]
-        yield Fault(head["count"] + 1, "inserted", f"the head counts {head['count']} entries, there are {extra} more")
+        yield Fault(
+            head["count"] + 1, "inserted", f"the head counts {head['count']} entries, there are {extra} more", True
+        )
     elif end != head["digest"]:
-        yield Fault(len(lines), "changed", f"line {len(lines)} is not the entry that the head confirms")
+        yield Fault(len(lines), "changed", f"line {len(lines)} is not the entry that the head confirms", True)

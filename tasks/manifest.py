@@ -5,13 +5,17 @@ computed again is there as a digest (`tasks.digests`), what has to be known to d
 nothing but this and the raw files. A run that failed has one too, without results and with the reason.
 """
 
+import hashlib
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mlflow.entities import DatasetInput, Metric
 
 from aucsolvers.adapters import unwrapped
 from tasks.configuration import ExperimentConfig, MethodConfig
@@ -19,10 +23,11 @@ from tasks.digests import array_sha256, state_sha256
 from tasks.facts import blas, lock_sha256, package_sha256
 from tasks.files import file_sha256
 from tasks.seeds import seed_for
-from tasks.values import Dataset, Evaluation, FittedModel, MethodResult, RawFile, Sample, Split
+from tasks.values import Dataset, Evaluation, Finding, FittedModel, MethodResult, RawFile, Sample, Split
 
 SCHEMA = "aucflow-manifest/1"
 FILE = "lineage.json"
+SIGNATURE = f"{FILE}.sig"
 
 
 def plain(value: Any) -> Any:
@@ -47,11 +52,16 @@ def plain(value: Any) -> Any:
 
 
 def cell_sections(
-    dataset: Dataset, splits: tuple[Split, ...], method: MethodConfig, config: ExperimentConfig, seed: int
+    dataset: Dataset,
+    splits: tuple[Split, ...],
+    method: MethodConfig,
+    config: ExperimentConfig,
+    seed: int,
+    findings: tuple[Finding, ...] = (),
 ) -> dict[str, Any]:
     """Return what the manifest of one data set × method tells from its start: data, splits and what was asked for."""
     return {
-        "data": data_section(dataset),
+        "data": data_section(dataset) | {"findings": plain(findings)},
         "splits": [_split(split) for split in splits],
         "method": method.model_dump(mode="json"),
         "config": config.model_dump(mode="json"),
@@ -102,6 +112,8 @@ def data_section(dataset: Dataset) -> dict[str, Any]:
         "n_features": dataset.n_features,
         "n_pos": dataset.n_pos,
         "n_neg": dataset.n_neg,
+        "columns": {name: "text" if name in dataset.text_columns else "number" for name in dataset.columns},
+        "missing_cells": dataset.missing_cells,
     }
 
 
@@ -128,7 +140,7 @@ def _split(split: Split) -> dict[str, Any]:
 def fold_sections(result: MethodResult, seed: int) -> dict[str, Any]:
     """Return what each fold, and the refit, drew, chose, fitted and scored: the part that a replay has to meet."""
     models = (*result.models, result.final)
-    evaluations: tuple[Evaluation | None, ...] = (*result.evaluations, None)
+    evaluations = (*result.evaluations, result.held_out)
     folds = [
         _fold(sample, model, evaluation, seed)
         for sample, model, evaluation in zip(result.samples, models, evaluations, strict=True)
@@ -207,3 +219,21 @@ def artifact_sections(folders: Mapping[str, Path]) -> list[dict[str, Any]]:
         {"path": name, "size_bytes": path.stat().st_size, "sha256": file_sha256(path)}
         for name, path in sorted(found.items())
     ]
+
+
+def metric_summary(values: Sequence[Metric]) -> dict[str, Any]:
+    """Return a metric's last value, how many there are, and the digest over steps, values and times."""
+    rows = sorted((v.step, v.timestamp, v.value) for v in values)
+    digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    return {"last": rows[-1][2], "count": len(rows), "sha256": digest}
+
+
+def input_summary(one: DatasetInput) -> dict[str, Any]:
+    """Return a data set that was logged as a run's input, as MLflow shows it."""
+    shown = ("name", "digest", "source_type", "source", "schema", "profile")
+    return {name: getattr(one.dataset, name) for name in shown} | {"tags": {tag.key: tag.value for tag in one.tags}}
+
+
+def utc(milliseconds: int) -> str:
+    """Return a time of MLflow's as text."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,13 +1,15 @@
 """Models in MLflow: kept with skops, never pickled, so that loading one runs no code but that of trusted types."""
 
+from dataclasses import dataclass
 from importlib.metadata import packages_distributions, version
+from pathlib import Path
 from typing import Any
 
 import mlflow.sklearn
 import numpy as np
 import pandas as pd
 import skops.io
-from mlflow.models import ModelSignature
+from mlflow.models import Model, ModelSignature
 from mlflow.models.model import ModelInfo
 from mlflow.types import ColSpec, Schema, TensorSpec
 from mlflow.types.schema import AnyType
@@ -16,8 +18,9 @@ from sklearn.pipeline import Pipeline
 
 from aucsolvers import Ranker
 from aucsolvers.adapters import unwrapped
+from tasks.errors import BadInput, RunFailed
 from tasks.facts import PACKAGES
-from tasks.values import Dataset, FittedModel, Table
+from tasks.values import Dataset, FittedModel, Layout, Table
 
 # Beside our own and those that we are built on: the encoder keeps its output's dtype, a kernel on sparse data its rows,
 # an imported solver its random state and dictionaries. These are data and no code.
@@ -34,6 +37,16 @@ TRUSTED = (
 REQUIREMENTS = [name for name in PACKAGES if name not in ("mlflow", "prefect")]
 
 
+@dataclass(frozen=True)
+class KeptModel:
+    """A model as it comes out of the store, with what it knows of its input."""
+
+    ranker: Ranker
+    columns: dict[str, str]  # "number" or "text", in the order of training; empty for sparse data
+    n_features: int
+    layout: Layout
+
+
 def make_ranker(model: FittedModel, dataset: Dataset) -> Ranker:
     """Return the object that is kept: pipeline, threshold and the labels as the user wrote them."""
     return Ranker(
@@ -42,11 +55,15 @@ def make_ranker(model: FittedModel, dataset: Dataset) -> Ranker:
         positive_label=dataset.provenance.positive_label,
         negative_label=dataset.provenance.negative_label,
         calibrator=model.calibrator,
+        sparse=dataset.is_sparse,
     )
 
 
-def log_ranker(ranker: Ranker, table: Table, params: dict[str, Any]) -> ModelInfo:
-    """Log the model to the active MLflow run, with signature and input example."""
+def log_ranker(ranker: Ranker, table: Table, params: dict[str, Any], layout: Layout | None = None) -> ModelInfo:
+    """Log the model to the active MLflow run, with signature and input example.
+
+    The threshold travels inside the model; it stands in the metadata too, for those who ask a server for scores.
+    """
     example = table.rows(np.arange(min(5, len(table.y)))).X
     return mlflow.sklearn.log_model(
         ranker,
@@ -57,7 +74,12 @@ def log_ranker(ranker: Ranker, table: Table, params: dict[str, Any]) -> ModelInf
         input_example=example,
         pip_requirements=[_pinned(name) for name in _requirements(ranker)],
         params=params,
-        metadata={"columns": column_types(table)},
+        metadata={
+            "columns": column_types(table),
+            "layout": (layout or Layout()).as_dict(),
+            "threshold": ranker.threshold,
+            "labels": [ranker.negative_label, ranker.positive_label],
+        },
     )
 
 
@@ -79,6 +101,53 @@ def column_types(table: Table) -> dict[str, str]:
     if not isinstance(table.X, pd.DataFrame):
         return {}
     return {name: "number" if is_numeric_dtype(dtype) else "text" for name, dtype in table.X.dtypes.items()}
+
+
+def load_ranker(folder: Path, trusted: tuple[str, ...] = ()) -> KeptModel:
+    """Return the model in a folder that `log_ranker` wrote; nothing is unpickled, no code of the folder is run.
+
+    MLflow's own loader builds whatever types the folder itself says may be trusted; here the list is ours, with the
+    packages in ``trusted``, which have to be named for an imported solver.
+
+    Raises
+    ------
+    BadInput
+        If the folder holds another kind of model, or one with types that are not trusted.
+    RunFailed
+        If its files are missing or damaged.
+    """
+    try:
+        described = Model.load(str(folder))
+        flavor = described.flavors.get("sklearn", {})
+        known = described.metadata or {}
+        if flavor.get("serialization_format") != "skops" or "layout" not in known:
+            raise BadInput("Expected a model that aucflow kept, got another kind. Train it again with `aucflow run`.")
+        file = folder / Path(flavor["pickled_model"]).name
+        ranker = skops.io.load(file, trusted=_trusted(skops.io.get_untrusted_types(file=file), trusted))
+        return _kept(ranker, described.signature.inputs, known)
+    except BadInput:
+        raise
+    except Exception as error:  # a damaged file makes its decoders raise whatever the damage leads them to
+        cause = f"{type(error).__name__}: {str(error)[:200].rstrip('.')}"
+        raise RunFailed(f"Expected a whole model in {folder}, got {cause}. Run `aucflow audit verify`.") from error
+
+
+def _kept(ranker: Ranker, inputs: Schema, known: dict[str, Any]) -> KeptModel:
+    # MLflow writes the mapping in alphabetical order; the signature has the order of training
+    columns = {name: known["columns"][name] for name in inputs.input_names()} if inputs.has_input_names() else {}
+    layout = Layout(**known["layout"] | {"left_out": tuple(known["layout"]["left_out"])})
+    return KeptModel(ranker, columns, len(columns) or int(inputs.inputs[0].shape[1]), layout)
+
+
+def _trusted(found: list[str], packages: tuple[str, ...]) -> list[str]:
+    strange = [name for name in found if not name.startswith((*TRUSTED, *(f"{p}." for p in packages)))]
+    if strange:
+        package = strange[0].partition(".")[0]
+        raise BadInput(
+            f"Expected only types of aucsolvers, scikit-learn and imbalanced-learn in the model, got "
+            f"{', '.join(strange)}. If you trust whoever made it, add --trust {package}."
+        )
+    return found
 
 
 def trusted_types(ranker: Ranker) -> list[str]:

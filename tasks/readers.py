@@ -62,6 +62,7 @@ class RawTable:
     lines: np.ndarray | None = None  # the line of every row; None where rows have no lines
     named: bool = True  # False: the columns' names are ours, for the file has none
     rows_before: int = 0  # of a piece of a table
+    index_base: int | None = None  # svmlight's: whether its features count from 0 or 1
 
     def place(self, row: int) -> str:
         """Return where a row stands in the file, in words."""
@@ -180,8 +181,12 @@ def has_header(sample: list[list[str]]) -> bool:
     columns = [[v.strip() for v in column if v.strip() not in MISSING] for column in zip(*rest, strict=True)]
     columns = columns or [[] for _ in first]
     texts = [f for f in first if f and not _is_number(f)]
-    if any(f in texts and column and all(map(_is_number, column)) for f, column in zip(first, columns, strict=True)):
+    numbers = [bool(column) and all(map(_is_number, column)) for column in columns]
+    if any(is_number and f in texts and f not in MISSING for f, is_number in zip(first, numbers, strict=True)):
         return True
+    beside = any(is_number and _is_number(f) for f, is_number in zip(first, numbers, strict=True))
+    if texts and beside and set(texts) <= set(MISSING):
+        return False  # a gap above numbers is no name where the other cells are numbers too
     if len(first) > 2 and first == [str(i) for i in range(len(first))]:
         return True
     if len(texts) < len([f for f in first if f]) or len(set(texts)) < len(texts) or "?" in texts:
@@ -337,7 +342,8 @@ def read_svmlight(path: Path) -> RawTable:
         raise BadInput(f"{path.name}: expected lines 'label index:value …', got none. Give a file with rows.")
     zero_based = bool((rows.indices == 0).any())
     n_features = max(1, int(rows.indices.max(initial=0)) + zero_based)  # zeros are not written: labels may be alone
-    return RawTable(rows.matrix(zero_based, n_features), labels=rows.labels, lines=rows.lines)
+    matrix = rows.matrix(zero_based, n_features)
+    return RawTable(matrix, labels=rows.labels, lines=rows.lines, index_base=0 if zero_based else 1)
 
 
 def not_svmlight(name: str, line: int, what: svmlight.Defect) -> BadInput:

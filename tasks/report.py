@@ -253,12 +253,25 @@ def console_report(result: ExperimentResult, width: int = 80) -> Group:
     for dataset in result.datasets:
         own = [row for row in rows if row.dataset == dataset.name]
         notes.append(_note(dataset.name, headline(own)))
+        notes += [_note(f"{dataset.name}, held out", sentence) for sentence in held_out_sentences(result, dataset)]
         for finding in _by_severity(result.findings.get(dataset.name, ())):
             notes.append(_note(f"{dataset.name}, {finding.severity}", finding.message))
+    if result.decision is not None:
+        notes.append(_note("promote" if result.decision["promote"] else "do not promote", result.decision["reason"]))
     reference = beside(result)
     if reference:
         notes.append(_note(reference["source"], in_short(reference)))
     return Group(summary_table(result, width), "", *notes)
+
+
+def held_out_sentences(result: ExperimentResult, dataset: Dataset) -> list[str]:
+    """Return what each method's refit makes of the rows held out, if there are any."""
+    return [
+        f"{cell.method} has an AUC of {cell.held_out.test.auc:.4f} and a G-mean of {cell.held_out.test.gmean:.4f} on "
+        f"{cell.held_out.test.n_pos + cell.held_out.test.n_neg:,} rows ({cell.held_out.test.n_pos:,} positive)."
+        for cell in result.results
+        if cell.dataset == dataset.name and cell.held_out is not None
+    ]
 
 
 def _note(subject: str, message: str) -> Text:
@@ -308,6 +321,7 @@ def _section(result: ExperimentResult, dataset: Dataset, rank: int, rows: Sequen
         "dataset": dataset,
         "rows": own,
         "headline": headline(own),
+        "held_out": held_out_sentences(result, dataset),
         "scale": _interval_scale(own),
         "findings": _by_severity(result.findings.get(dataset.name, ())),
         "figures": list(_figures(dataset, cells, own, _selection_score(result))),

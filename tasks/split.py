@@ -4,6 +4,8 @@ Rows are told apart by 64-bit hashes of their features. Two different rows out o
 of about 3e-8 (n²/2 pairs over 2⁶⁴ values), which neither a finding nor a division hangs on.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
@@ -16,6 +18,35 @@ from tasks.stage import stage
 from tasks.values import Dataset, Split
 
 REFIT = -1  # the fold number of the final fit on all rows
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Which rows nothing is trained or chosen on: a share of them, told by what they hold and not by where they stand.
+
+    A row that is held out stays so in every later version of the data with these columns, in whatever order, and so do
+    its copies. That is what lets models of different days be compared on rows that neither has seen. A larger share by
+    the same seed holds out the same rows and more.
+    """
+
+    share: float = 0.0
+    seed: int = 0
+
+    @classmethod
+    def of(cls, share: float, seed: int) -> "HeldOut":
+        """Return the rule of a config with this ``held_out`` and this seed."""
+        return cls(share, seed_for(seed, "held out"))
+
+    def rows(self, X: pd.DataFrame | csr_matrix) -> np.ndarray:
+        """Return True for the rows held out."""
+        if self.share == 0:
+            return np.zeros(X.shape[0], dtype=bool)
+        ordered = X[sorted(X)] if isinstance(X, pd.DataFrame) else X
+        drawn = _mixed(_mixed(row_keys(ordered)) ^ np.uint64(self.seed))
+        return drawn < np.uint64(self.share * 2.0**64)
+
+
+NOTHING = HeldOut()
 
 
 def make_splits(
@@ -64,13 +95,38 @@ def _mixed(values: np.ndarray) -> np.ndarray:
     return values ^ (values >> np.uint64(31))
 
 
-def all_rows(dataset: Dataset) -> Split:
-    """Return the division that trains on every row and tests on none: the final fit's."""
-    return Split(REFIT, np.arange(dataset.n_rows), np.empty(0, dtype=np.int64))
+def all_rows(dataset: Dataset, held_out: HeldOut = NOTHING) -> Split:
+    """Return the final fit's division: it trains on every row but those held out, and is tested on these.
+
+    Raises
+    ------
+    BadInput
+        If rows are to be held out and those that are lack a class.
+    """
+    table = load(dataset)
+    out = held_out.rows(table.X)
+    if held_out.share and len(np.unique(table.y[out])) < 2:
+        raise BadInput(
+            f"{dataset.name}: expected rows of both classes among the {held_out.share:.0%} held out, got "
+            f"{(table.y[out] > 0).sum()} positive of {out.sum()}. Raise validation.held_out, or give more rows."
+        )
+    return Split(REFIT, np.flatnonzero(~out), np.flatnonzero(out))
 
 
 @stage(name="split", task_run_name="split {dataset.name}")
-def split(dataset: Dataset, folds: int, repeats: int, seed: int, grouped: bool = False) -> tuple[Split, ...]:
-    """Divide a data set's rows into stratified folds; ``grouped`` keeps rows of equal features together."""
-    table = load(dataset)
-    return make_splits(table.y, folds, repeats, seed, row_keys(table.X) if grouped else None)
+def split(
+    dataset: Dataset, folds: int, repeats: int, seed: int, grouped: bool = False, held_out: HeldOut = NOTHING
+) -> tuple[Split, ...]:
+    """Divide a data set's rows into stratified folds; ``grouped`` keeps rows of equal features together.
+
+    The rows held out are in none of them.
+    """
+    table, rows = load(dataset), all_rows(dataset, held_out).train
+    inside = table if len(rows) == len(table.y) else table.rows(rows)
+    if min((inside.y > 0).sum(), (inside.y < 0).sum()) < folds:  # of the whole data `check` has made sure
+        raise BadInput(
+            f"{dataset.name}: expected at least {folds} rows in each class beside the {held_out.share:.0%} held out, "
+            f"got {(inside.y > 0).sum()} positive and {(inside.y < 0).sum()} negative. Use fewer --folds."
+        )
+    parts = make_splits(inside.y, folds, repeats, seed, row_keys(inside.X) if grouped else None)
+    return tuple(Split(part.fold, rows[part.train], rows[part.test]) for part in parts)

@@ -29,12 +29,16 @@ Look at it with `aucflow ui`. Deleting the folder deletes the history.
 
 def tracking_uri() -> str:
     """Return ``MLFLOW_TRACKING_URI`` where set, else the SQLite store in ``mlruns/`` of the current folder."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(FOLDER / 'mlflow.db').resolve()}"
+    return os.environ.get("MLFLOW_TRACKING_URI") or _local_uri()
+
+
+def _local_uri() -> str:
+    return f"sqlite:///{(FOLDER / 'mlflow.db').resolve()}"
 
 
 def is_local() -> bool:
-    """Tell whether the store is the one in ``mlruns/``."""
-    return not os.environ.get("MLFLOW_TRACKING_URI")
+    """Tell whether the store is the one in ``mlruns/``: MLflow itself may have put its address into the environment."""
+    return tracking_uri() == _local_uri()
 
 
 def exists() -> bool:

@@ -34,6 +34,7 @@ from tasks.ledger import canonical
 from tasks.manifest import (
     FILE,
     SCHEMA,
+    SIGNATURE,
     artifact_sections,
     cell_list,
     cell_sections,
@@ -41,13 +42,18 @@ from tasks.manifest import (
     environment_section,
     experiment_sections,
     fold_sections,
+    input_summary,
+    metric_summary,
     plain,
+    utc,
 )
 from tasks.models import log_ranker, make_ranker
+from tasks.openlineage import emit
 from tasks.progress import announce
 from tasks.recovery import PROCESS, this_process
+from tasks.signing import PRIVATE_KEY, key_path, sign, signing_key
 from tasks.stage import stage
-from tasks.values import Dataset, Evaluation, ExperimentResult, FittedModel, MethodResult, Scores, Split
+from tasks.values import Dataset, Evaluation, ExperimentResult, FittedModel, MethodResult, Prepared, Scores
 
 LARGEST_PARAM = 6000  # MLflow's limit on the length of a parameter's value
 LARGEST_BATCH = 1000  # MLflow's limit on the metrics of one call
@@ -60,20 +66,13 @@ class Logged:
     tags: dict[str, str] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, list[Metric]] = field(default_factory=dict)
-    inputs: list[dict[str, str]] = field(default_factory=list)
+    inputs: list[dict[str, Any]] = field(default_factory=list)
     model: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the manifest has it: every metric with its last value and a digest over all of them."""
         metrics = {name: metric_summary(values) for name, values in self.metrics.items()}
         return plain(vars(self) | {"metrics": metrics})
-
-
-def metric_summary(values: list[Metric]) -> dict[str, Any]:
-    """Return a metric's last value, how many there are, and the digest over steps, values and times."""
-    rows = sorted((v.step, v.timestamp, v.value) for v in values)
-    digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
-    return {"last": rows[-1][2], "count": len(rows), "sha256": digest}
 
 
 @dataclass(frozen=True)
@@ -87,6 +86,7 @@ class TrackedRun:
     parents: tuple[str, ...]
     logged: Logged
     sections: dict[str, Any]
+    manifests: list[dict[str, Any]]  # of this run and those below it, as they ended
 
     @property
     def run_id(self) -> str:
@@ -96,13 +96,14 @@ class TrackedRun:
 @contextmanager
 def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) -> Iterator[TrackedRun]:
     """Open the parent run; mark it FAILED, or KILLED on an interrupt, if the block does not come to its end."""
+    signing_key()  # one that cannot sign is told of before the run
     client = store.open_store()
     facts = git_state() | environment() | _facts_of_run(config)
     experiment_id = store.experiment_id(client, config.name)
     sections = {"kind": "experiment"} | experiment_sections(config, datasets, ())
     run = _start(client, experiment_id, config.name, config.name, facts, {}, sections)
     _log_params(run, _flat(config.model_dump(mode="json")))
-    _log_text(run, "config.json", config.model_dump_json(indent=2))
+    log_text(run, "config.json", config.model_dump_json(indent=2))
     _log_inputs(run, datasets)
     try:
         yield run
@@ -113,29 +114,29 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
         close_run(run, "KILLED", "interrupted")
         error.add_note("the run is marked KILLED in MLflow")
         raise
-    close_run(run, "FINISHED")
+    else:
+        close_run(run, "FINISHED")
+    finally:
+        emit(run.manifests)
 
 
 def start_child(
-    parent: TrackedRun,
-    dataset: Dataset,
-    splits: tuple[Split, ...],
-    method: MethodConfig,
-    config: ExperimentConfig,
-    seed: int,
+    parent: TrackedRun, prepared: Prepared, method: MethodConfig, config: ExperimentConfig, seed: int
 ) -> TrackedRun:
     """Open the run of one (data set, solver, sampler) under the parent."""
     tags = {
         "mlflow.parentRunId": parent.run_id,
-        "aucflow.dataset": dataset.name,
+        "aucflow.dataset": prepared.dataset.name,
         "aucflow.solver": method.solver,
         "aucflow.sampler": method.sampler,
         "aucflow.kernel": method.kernel,
     }
-    name, experiment_id = f"{dataset.name} {method.label}", parent.run.info.experiment_id
-    sections = {"kind": "run"} | cell_sections(dataset, splits, method, config, seed)
+    name, experiment_id = f"{prepared.dataset.name} {method.label}", parent.run.info.experiment_id
+    divisions = (*prepared.splits, prepared.refit)
+    told = cell_sections(prepared.dataset, divisions, method, config, seed, prepared.findings)
+    sections = {"kind": "run"} | told
     run = _start(parent.client, experiment_id, parent.experiment, name, parent.facts, tags, sections)
-    return replace(run, parents=(*parent.parents, parent.run_id))
+    return replace(run, parents=(*parent.parents, parent.run_id), manifests=parent.manifests)
 
 
 def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
@@ -146,8 +147,10 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
     if reason:
         _set_tags(run, {"aucflow.reason": reason[:LARGEST_PARAM], "mlflow.note.content": reason[:LARGEST_PARAM]})
     end_time = get_current_time_millis()
-    manifest = canonical(_manifest(run, status, reason, end_time))
+    run.manifests.append(_manifest(run, status, reason, end_time))
+    manifest = canonical(run.manifests[-1])
     run.client.log_text(run.run_id, manifest.decode(), FILE)
+    _sign(run, manifest)
     digest = hashlib.sha256(manifest).hexdigest()
     data = {
         "experiment": run.experiment,
@@ -160,6 +163,16 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
     store.ledger().append("run", run.run_id, reason or "finished", data)
     run.client.set_terminated(run.run_id, status, end_time)
     return digest
+
+
+def _sign(run: TrackedRun, manifest: bytes) -> None:
+    """Put the manifest's signature beside it, if the environment names a key."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, FILE)
+        path.write_bytes(manifest)
+        signature = path.with_name(SIGNATURE)
+        if sign(path, signature, key_path(PRIVATE_KEY)):
+            run.client.log_artifact(run.run_id, str(signature))
 
 
 def _manifest(run: TrackedRun, status: str, reason: str | None, end_time: int) -> dict[str, Any]:
@@ -175,6 +188,7 @@ def _manifest(run: TrackedRun, status: str, reason: str | None, end_time: int) -
         "experiment_id": info.experiment_id,
         "experiment": run.experiment,
         "name": info.run_name,
+        "artifact_uri": info.artifact_uri,
         "parents": list(run.parents),
         "prefect_flow_run_id": run.facts["prefect_flow_run_id"],
         "started": utc(info.start_time),
@@ -192,11 +206,6 @@ def _manifest(run: TrackedRun, status: str, reason: str | None, end_time: int) -
         "code": code_section(run.facts),
         "environment": environment_section(run.facts),
     }
-
-
-def utc(milliseconds: int) -> str:
-    """Return a time of MLflow's as text."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 @stage(name="track", task_run_name="track {result.dataset} {result.method}")
@@ -231,15 +240,15 @@ def track(
     metrics = [*_fold_metrics(result), *_mean_metrics(result), *_history_metrics(result.final)]
     _log_metrics(run, metrics, model_id)
     _log_curves(run, result)
-    _log_text(run, "config.json", config.model_dump_json(indent=2))
-    _log_text(run, "folds.json", json.dumps(_fold_table(result), indent=2))
+    log_text(run, "config.json", config.model_dump_json(indent=2))
+    log_text(run, "folds.json", json.dumps(_fold_table(result), indent=2))
 
 
 def _log_model(run: TrackedRun, dataset: Dataset, final: FittedModel) -> str:
     mlflow.set_tracking_uri(store.tracking_uri())
     with mlflow.start_run(run_id=run.run_id):
         params = {name: str(value) for name, value in final.chosen.items()}
-        info = log_ranker(make_ranker(final, dataset), load(dataset), params)
+        info = log_ranker(make_ranker(final, dataset), load(dataset), params, dataset.layout)
     model = run.client.get_logged_model(info.model_id)
     run.logged.model = {
         "model_id": model.model_id,
@@ -247,6 +256,7 @@ def _log_model(run: TrackedRun, dataset: Dataset, final: FittedModel) -> str:
         "artifact_location": model.artifact_location,
         "source_run_id": model.source_run_id,
         "params": dict(model.params),
+        "tags": dict(model.tags),
     }
     return model.model_id
 
@@ -303,7 +313,7 @@ def _start(
         known["mlflow.source.git.commit"] = facts["git_commit"]
     known |= {f"aucflow.{k}": v for k, v in facts.items()} | {PROCESS: this_process()} | tags
     run = client.create_run(experiment_id, run_name=name, tags=known)
-    return TrackedRun(client, run, experiment, facts, (), Logged(tags=dict(known)), sections)
+    return TrackedRun(client, run, experiment, facts, (), Logged(tags=dict(known)), sections, [])
 
 
 def _set_tags(run: TrackedRun, tags: dict[str, str]) -> None:
@@ -315,8 +325,7 @@ def _set_tags(run: TrackedRun, tags: dict[str, str]) -> None:
 def _log_inputs(run: TrackedRun, datasets: tuple[Dataset, ...]) -> None:
     inputs = [dataset_input(dataset) for dataset in datasets]
     run.client.log_inputs(run.run_id, inputs)
-    kept = ("name", "digest", "source_type", "source", "profile")
-    run.logged.inputs += [{name: getattr(one.dataset, name) for name in kept} for one in inputs]
+    run.logged.inputs += [input_summary(one) for one in inputs]
 
 
 def _facts_of_run(config: ExperimentConfig) -> dict[str, str]:
@@ -361,6 +370,9 @@ def _mean_metrics(result: MethodResult) -> Iterator[tuple[str, float, int]]:
     low, high = result.auc_interval()
     yield _metric("test_auc_mean_low", low)
     yield _metric("test_auc_mean_high", high)
+    if result.held_out is not None:
+        for name, value in asdict(result.held_out.test).items():
+            yield _metric(f"held_out_{name}", value)
     yield _metric("seconds", result.seconds)
 
 
@@ -401,7 +413,8 @@ def _log_curves(run: TrackedRun, result: MethodResult) -> None:
         run.client.log_artifacts(run.run_id, folder, "curves")
 
 
-def _log_text(run: TrackedRun, name: str, text: str) -> None:
+def log_text(run: TrackedRun, name: str, text: str) -> None:
+    """Keep a text among a run's artifacts."""
     run.client.log_text(run.run_id, text, name)
 
 

@@ -86,6 +86,18 @@ class Provenance:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """How the training file was laid out, beside its features: what is needed to read another of its kind."""
+
+    target: str | None = None  # the column's name
+    left_out: tuple[str, ...] = ()  # other columns that are no features: dropped by the rule, or empty
+    index_base: int | None = None  # of svmlight: whether features count from 0 or 1
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"target": self.target, "left_out": list(self.left_out), "index_base": self.index_base}
+
+
+@dataclass(frozen=True)
 class Table:
     """The arrays of a data set: X as a DataFrame (numbers and texts) or CSR, y as int8 of ±1.
 
@@ -116,8 +128,10 @@ class Dataset:
     text_columns: tuple[str, ...]
     missing_cells: dict[str, int]  # column -> missing values, only columns that have any
     provenance: Provenance
+    layout: Layout = Layout()
     X_sha256: str = ""
     y_sha256: str = ""
+    columns: tuple[str, ...] = ()  # the features' names; none of sparse data
 
     @property
     def imbalance_ratio(self) -> float:
@@ -137,11 +151,21 @@ class Finding:
 
 @dataclass(frozen=True)
 class Split:
-    """One train/test division by row positions; fold -1 is the refit on all rows (empty test)."""
+    """One train/test division by row positions; fold -1 is the refit, tested on the rows held out if any."""
 
     fold: int
     train: np.ndarray
     test: np.ndarray
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A data set that is ready for every method: checked and divided."""
+
+    dataset: Dataset
+    findings: tuple[Finding, ...]
+    splits: tuple[Split, ...]
+    refit: Split  # all rows but those held out, which it is tested on
 
 
 @dataclass(frozen=True)
@@ -268,7 +292,8 @@ class MethodResult:
     samples: tuple[Sample, ...] = ()  # one per fold, and the refit's
     models: tuple[FittedModel, ...] = ()  # one per fold
     evaluations: tuple[Evaluation, ...] = ()
-    final: FittedModel | None = None  # refitted on all rows
+    final: FittedModel | None = None  # refitted on all rows but those held out
+    held_out: Evaluation | None = None  # the refit's, where rows were held out
     repeats: int = 1
     seconds: float = 0.0
     error: str | None = None
@@ -311,3 +336,4 @@ class ExperimentResult:
     config: dict[str, Any] = field(default_factory=dict)
     run_id: str = ""
     facts: dict[str, str] = field(default_factory=dict)  # git commit, versions, seed, ... for the report's foot
+    decision: dict[str, Any] | None = None  # of a retraining: whether its model was promoted, and by which rules

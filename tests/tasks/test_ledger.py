@@ -167,7 +167,7 @@ class TestCrash:
         whole = ledger.path.read_bytes()
         line = canonical(json.loads(lines_of(ledger)[-1]) | {"seq": 13})
         head = json.loads(ledger.head_path.read_bytes())
-        ledger.head_path.write_bytes(canonical(head | {"pending": "f" * 64}))
+        ledger.head_path.write_bytes(canonical(head | {"pending": "f" * 64}) + b"\n")
         ledger.path.write_bytes(whole + line[:50])
         assert ledger.verify() == (), "an interrupted append is no tampering"
         assert ledger.append("run", "next", "goes on").seq == 14

@@ -96,6 +96,8 @@ def test_quoted_delimiters_and_line_breaks_keep_rows_and_lines(tmp_path):
         (",a,y\n0,1.5,0\n1,2.5,1\n", ["", "a", "y"]),  # pandas writes an index without a name
         ("0,1,2\n0.5,1.5,2.5\n", ["0", "1", "2"]),  # and columns by their numbers
         ("a,a,y\n1,2,0\n", ["a", "a", "y"]),
+        ("?,1.0,0\n2.0,3.0,1\n4.0,3.0,0\n", None),  # a gap in the first row is no name
+        ("NA,x,y\n1,2,3\n4,5,6\n", ["NA", "x", "y"]),  # sodium is
     ],
 )
 def test_header_is_detected(tmp_path, text, names):

@@ -1,0 +1,86 @@
+"""The commands that change which model serves: retrain, roll back, delete."""
+
+from typing import Any
+
+from rich.console import Console
+
+from tasks.errors import BadInput, RunFailed
+from tasks.progress import announce
+
+
+def retrain_command(config: str, force: bool, replace_champion: bool, options: dict[str, Any]) -> None:
+    """Retrain a model and say what came of it."""
+    from flows.display import progress
+    from flows.signals import stoppable
+    from tasks.retraining import load_retrain_config
+
+    given = {name: value for name, value in options.items() if value is not None}
+    retraining = load_retrain_config(config, **given)
+    with stoppable(), progress(retraining.experiment, Console(stderr=True)):
+        outcome = run_retraining(retraining, force, replace_champion)
+    show(outcome)
+
+
+def run_retraining(config: Any, force: bool = False, replace_champion: bool = False) -> Any:
+    """Check the data, mend what a killed command left, run the flow."""
+    from flows.commands import recover
+    from flows.preflight import PrefectStart, preflight
+
+    preflight(config.experiment)
+    announce("start", "Prefect and MLflow")
+    prefect = PrefectStart()
+    from flows.retrain import retrain
+    from tasks.store import check_store
+
+    check_store()
+    recover()
+    prefect.wait()
+    return retrain(config, force, replace_champion)
+
+
+def show(outcome: Any) -> None:
+    """Print what a retraining came to."""
+    from flows.commands import relative
+
+    serving = f"{outcome.model}/{outcome.champion.number}" if outcome.champion is not None else "none yet"
+    lines = [("champion", serving)]
+    if outcome.version is not None:
+        lines += [("made", f"{outcome.model}/{outcome.version.number}"), ("because", outcome.cause)]
+    lines.append(("decision", outcome.reason))
+    if outcome.report is not None:
+        lines.append(("report", relative(outcome.report)))
+    for name, text in lines:
+        Console().print(f"{name:9}{text}", highlight=False, markup=False, soft_wrap=True)
+
+
+def rollback_command(model: str, reason: str) -> None:
+    """Make the previous champion the champion again."""
+    from tasks import registry
+
+    client, ledger = _open()
+    version = registry.rollback(client, ledger, model, reason)
+    Console().print(f"champion {model}/{version.number}, as before", highlight=False)
+
+
+def delete_command(version: str, reason: str) -> None:
+    """Remove a version from the registry; the ledger remembers it."""
+    from tasks import registry
+
+    model, mark, number = version.rpartition("/")
+    if not mark or not number.isdigit():
+        raise BadInput(f"Expected MODEL/VERSION such as tumours/3, got '{version}'. `aucflow list models` lists them.")
+    client, ledger = _open()
+    registry.delete_version(client, ledger, model, int(number), reason)
+    Console().print(f"{version} is deleted", highlight=False)
+
+
+def _open() -> tuple[Any, Any]:
+    """Return store and ledger, mended if a command was killed."""
+    from flows.commands import recover
+    from tasks import store
+
+    if not store.exists():
+        raise RunFailed("Expected mlruns/mlflow.db in this folder, found none. Run `aucflow retrain` here first.")
+    store.check_store()
+    recover()
+    return store.open_store(), store.ledger()

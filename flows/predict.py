@@ -1,0 +1,84 @@
+"""What `aucflow predict` does: new rows scored by a champion, or by any other model that was kept."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from flows.signals import stoppable
+
+Tell = Callable[..., None]
+
+
+def predict_command(
+    model: str,
+    data: str,
+    out: str,
+    format_: str | None = None,
+    chunk_rows: int | None = None,
+    drop: tuple[str, ...] = (),
+    trust: tuple[str, ...] = (),
+    force: bool = False,
+) -> None:
+    """Score the rows of a file with a model of the store, write the scores, say what was written."""
+    with stoppable(), _bar() as tell:
+        tell(description="start")
+        from tasks import store
+        from tasks.download import download
+        from tasks.errors import BadInput
+        from tasks.predict import bring_model, check_out, expected_rows, find_model, predict
+
+        target = Path(out)
+        check_out(target, data, force)
+        if not store.exists():
+            raise BadInput("Expected mlruns/mlflow.db in this folder, found none. Run `aucflow run` here first.")
+        client = store.open_store()
+        source = find_model(client, model)
+        kept = bring_model(client, source, trust)
+        tell(description="read")
+        raw = download.fn("new rows", data, format_)
+        tell(description="predict", total=expected_rows(raw))
+        rows = {} if chunk_rows is None else {"rows": chunk_rows}
+        facts = facts_of(source, kept.ranker, raw)
+        scored = predict(kept, raw, target, facts, drop=drop, tell=lambda done: tell(completed=done), **rows)
+    _show(source, kept.ranker, scored, target)
+
+
+def facts_of(source: Any, ranker: Any, raw: Any) -> dict[str, str]:
+    """Return what the file of scores tells of where they come from, for as long as that is known."""
+    from tasks.facts import aucflow_version
+    from tasks.registry import PREFIX
+
+    facts = {
+        "model": source.name,
+        "run_id": source.run_id,
+        "threshold": repr(float(ranker.threshold)),
+        "data": raw.source,
+        "data_sha256": raw.sha256,
+        "version": aucflow_version(),
+    }
+    tags = {"manifest_sha256": "manifest_sha256", "model_sha256": "model_sha256", "data_sha256": "training_sha256"}
+    return facts | {ours: source.tags[PREFIX + tag] for tag, ours in tags.items() if PREFIX + tag in source.tags}
+
+
+def _show(source: Any, ranker: Any, scored: Any, out: Path) -> None:
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    aliases = f" ({', '.join(source.aliases)})" if source.aliases else ""
+    console.print(f"model    {source.name}{aliases}, run {source.run_id}")
+    if scored.ignored:
+        console.print(f"not read {', '.join(scored.ignored)}: the target, or no feature in training")
+    share = f"{scored.positive:,} above the threshold {ranker.threshold:.6g}, predicted {ranker.positive_label}"
+    console.print(f"scores   {out}: {scored.rows:,} rows, {share}")
+
+
+@contextmanager
+def _bar() -> Iterator[Tell]:
+    """Show a bar on a terminal while the block runs; yield what to tell it."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        job = progress.add_task("", total=None)
+        yield lambda **news: progress.update(job, **news)

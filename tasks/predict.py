@@ -1,0 +1,451 @@
+"""Predict: new rows scored by a kept model, a file larger than memory included.
+
+The file is read some thousand rows at a time, and scored in blocks whose size depends on the model alone. So what is
+written is the same to the last bit however much is read at once, also by a model whose products are summed in another
+order for another number of rows, as those of BLAS are.
+
+New rows have the columns of training, in any order. The target and what else training left out may be among them and
+is not read. Every cell is told by itself: in a column of numbers a number, a truth value (1 or 0) or nothing; in a
+column of texts a text or nothing. What is missing is imputed, and a text that training had not is a rare one, as the
+model learnt to take them.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+from pyarrow import parquet
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from tasks import chunks, registry, store
+from tasks.arff import NUMBER
+from tasks.classes import name_list
+from tasks.convert import canonical, feature_columns, unique_names
+from tasks.errors import BadInput, RunFailed, nearest
+from tasks.files import CHUNK, open_plain
+from tasks.models import KeptModel, load_ranker
+from tasks.readers import RawTable
+from tasks.values import ConversionRule, RawFile
+
+BLOCK_CELLS = 1 << 22  # numbers that are scored at once: 32 MB of them
+BLOCK_ROWS = 10_000  # at most
+OUTPUTS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
+TRUTH = {"true": 1.0, "false": 0.0}
+
+_AS_IT_STANDS = ConversionRule()
+_VERSION = re.compile(r"(.*?)(?:([@/])([^@/]*))?", re.DOTALL)
+_RUN = re.compile(r"(?:runs:/)?([0-9a-f]{32})(?:/model)?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
+
+Rows = pd.DataFrame | sparse.csr_matrix
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model is kept, and what is told of it beside its scores."""
+
+    name: str  # "fraud/3", or the run's id
+    uri: str
+    run_id: str
+    tags: dict[str, str] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a file's columns fit those of a model."""
+
+    ignored: tuple[str, ...] = ()  # columns that are there and not read
+    texts: frozenset[int] = frozenset()  # positions of those that are texts whatever they look like
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What was written."""
+
+    rows: int
+    positive: int  # rows above the threshold
+    ignored: tuple[str, ...]
+
+
+# The model --------------------------------------------------------------------------------------------------------
+
+
+def find_model(client: MlflowClient, reference: str) -> Source:
+    """Return the model that NAME@ALIAS, NAME/VERSION or a run's id names; ``models:/`` or ``runs:/`` may go before."""
+    run = _RUN.fullmatch(reference)
+    if run:
+        return _of_run(client, run[1])
+    name, mark, which = _VERSION.fullmatch(reference.removeprefix("models:/")).groups()
+    versions = registry.versions(client, name) if name else ()
+    if not versions:
+        raise _no_model(client, reference, name)
+    named = {alias: version for version in versions for alias in version.aliases}
+    numbered = {str(version.number): version for version in versions}
+    found = {"@": named, "/": numbered, None: {}}[mark].get(which)
+    if found is None:
+        choices = [*(f"{name}@{alias}" for alias in sorted(named)), *(f"{name}/{number}" for number in numbered)]
+        raise BadInput(f"Expected a version of '{name}', got '{reference}'. Choose one of {name_list(choices, False)}.")
+    return Source(f"{name}/{found.number}", found.source, found.run_id, found.tags, found.aliases)
+
+
+def _no_model(client: MlflowClient, reference: str, name: str) -> BadInput:
+    known = tuple(model.name for model in client.search_registered_models(max_results=100))
+    listed = f"the registry has {name_list(known)}" if known else "the registry is empty"
+    return BadInput(
+        f"Expected a registered model or the id of a run, got '{reference}': {listed}.{nearest(name, known)} "
+        "Give --model NAME@ALIAS, NAME/VERSION or RUN."
+    )
+
+
+def _of_run(client: MlflowClient, run_id: str) -> Source:
+    try:
+        run = client.get_run(run_id)
+    except MlflowException as error:
+        raise BadInput(f"Expected the id of a run in the store, got '{run_id}': {error}. Correct the id.") from None
+    models = run.outputs.model_outputs if run.outputs else []
+    if not models:
+        below = client.search_runs([run.info.experiment_id], f"tags.`mlflow.parentRunId` = '{run_id}'")
+        listed = name_list([child.info.run_id for child in below], False)
+        remedy = f"Name one of its children: {listed}" if below else "Name another"
+        raise BadInput(f"Expected a run with a model, got '{run.info.run_name}', which has none. {remedy}.")
+    location = client.get_logged_model(models[0].model_id).artifact_location
+    return Source(run_id, location, run_id, run.data.tags)
+
+
+def bring_model(client: MlflowClient, source: Source, trusted: tuple[str, ...] = ()) -> KeptModel:
+    """Return the model of a source; one that is no longer what was registered is refused.
+
+    Raises
+    ------
+    RunFailed
+        If its files are gone, damaged or changed.
+    BadInput
+        If it holds types that are not trusted.
+    """
+    try:
+        promised = source.tags.get(f"{registry.PREFIX}model_sha256")
+        if promised and registry.artifact_sha256(client, source.uri) != promised:
+            raise RunFailed(f"Expected the files of {source.name} as registered, got others: `aucflow audit verify`.")
+        with store.artifact_folder(source.uri) as folder:
+            return load_ranker(folder, trusted)
+    except (MlflowException, OSError) as error:
+        raise RunFailed(
+            f"Expected the files of {source.name} at {source.uri}, got: {str(error)[:200]}. Run `aucflow audit verify`."
+        ) from error
+
+
+# Scores -----------------------------------------------------------------------------------------------------------
+
+
+def predict(
+    model: KeptModel,
+    raw: RawFile,
+    out: Path,
+    facts: dict[str, str],
+    rows: int = chunks.ROWS,
+    drop: tuple[str, ...] = (),
+    tell: Callable[[int], None] = lambda done: None,
+) -> Scored:
+    """Score the rows of a file and write ``out`` at the end; say after each block how many rows are done.
+
+    ``out`` gets the number of each row from 1, its score, the label that the threshold gives it and, of a calibrated
+    model, its probability of the positive label. As Parquet it also holds ``facts``.
+    """
+    fit = fit_to(model, raw, drop)
+    done = positive = 0
+    with _draft(out) as draft, _writer(draft, OUTPUTS[out.suffix], _schema(model, facts)) as write:
+        for X in _blocks(read_rows(model, raw, fit, rows), _block_rows(model)):
+            table = score(model, X, done)
+            write(table)
+            done += len(table)
+            positive += int(np.sum(table["score"].to_numpy() > model.ranker.threshold))
+            tell(done)
+        if not done:
+            raise _no_rows(raw)
+    return Scored(done, positive, fit.ignored)
+
+
+def score(model: KeptModel, X: Rows, before: int = 0) -> pa.Table:
+    """Return one line of output for each row; ``before`` rows have gone before."""
+    scores = _finite_scores(model, X, before)
+    columns: dict[str, Any] = {
+        "row": np.arange(before + 1, before + 1 + len(scores)),
+        "score": scores,
+        "predicted": model.ranker.cut(scores).astype(object),
+    }
+    if model.ranker.calibrator is not None:
+        columns["probability"] = model.ranker.calibrate(scores)[:, 1]
+    return pa.table(columns)
+
+
+def _finite_scores(model: KeptModel, X: Rows, before: int) -> np.ndarray:
+    what = "Expected numbers of the size that training had, got some that overflow in data row"
+    try:
+        with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
+            scores = np.asarray(model.ranker.predict(X), dtype=np.float64)
+    except ValueError as error:  # the rows have the right types: what is left is a number that scaling makes infinite
+        raise BadInput(f"{what}s {before + 1} to {before + X.shape[0]} ({error}). Mend them.") from None
+    if not np.isfinite(scores).all():
+        raise BadInput(f"{what} {before + 1 + int(np.argmin(np.isfinite(scores)))}. Mend it.")
+    return scores
+
+
+def _block_rows(model: KeptModel) -> int:
+    return max(1, min(BLOCK_ROWS, BLOCK_CELLS // model.n_features)) if model.columns else BLOCK_ROWS
+
+
+def _blocks(parts: Iterable[Rows], size: int) -> Iterator[Rows]:
+    """Yield the same rows in blocks of ``size``, the last one as it comes."""
+    kept: list[Rows] = []
+    n = 0
+    for part in parts:
+        start = 0
+        while n + part.shape[0] - start >= size:
+            stop = start + size - n
+            yield _joined([*kept, part[start:stop]])
+            kept, n, start = [], 0, stop
+        if start < part.shape[0]:
+            kept.append(part[start:])
+            n += part.shape[0] - start
+    if kept:
+        yield _joined(kept)
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    if isinstance(parts[0], pd.DataFrame):
+        return pd.concat(parts, ignore_index=True)
+    return sparse.vstack(parts, format="csr")
+
+
+# Columns ----------------------------------------------------------------------------------------------------------
+
+
+def fit_to(model: KeptModel, raw: RawFile, drop: tuple[str, ...] = ()) -> Fit:
+    """Return how a file's columns fit a model's; all that is wrong with them is one BadInput."""
+    first = next(chunks.pieces(raw, _AS_IT_STANDS, 1, frozenset()), None)
+    if first is None:
+        raise _no_rows(raw)
+    if isinstance(first.X, pd.DataFrame) != bool(model.columns):
+        wanted, got = ("a table", "svmlight data") if model.columns else ("svmlight data", "a table")
+        raise BadInput(f"{raw.path.name}: expected {wanted}, as in training, got {got}. Write it as the training data.")
+    if not model.columns:
+        return _fit_sparse(model, raw, drop)
+    plain = [str(name).strip() for name in first.X.columns]
+    names = unique_names(plain)
+    _refuse_drop(model, raw, drop, (*plain, *names))
+    problems = _problems(model, plain, names, {model.layout.target, *model.layout.left_out, *drop})
+    if problems:
+        raise _misfit(model, raw, names, problems, first.named)
+    texts = frozenset(i for i, name in enumerate(names) if model.columns.get(name) == "text")
+    return Fit(tuple(name for name in names if name not in model.columns), texts)
+
+
+def _fit_sparse(model: KeptModel, raw: RawFile, drop: tuple[str, ...]) -> Fit:
+    if drop:
+        raise BadInput(f"{raw.path.name}: expected no --drop, for svmlight has no columns' names. Leave it out.")
+    if model.layout.index_base is None:
+        raise BadInput(
+            f"{raw.path.name}: expected a model that tells whether features count from 0 or 1, got one of an older "
+            "aucflow. Train it again."
+        )
+    return Fit()
+
+
+def _misfit(model: KeptModel, raw: RawFile, names: list[str], problems: list[str], named: bool) -> BadInput:
+    if raw.format == "csv" and not named:
+        return BadInput(
+            f"{raw.path.name}: expected a header that names {name_list(tuple(model.columns))}, found none. "
+            "Put the columns' names in the first line."
+        )
+    divided = " Are columns divided by tab, semicolon, bar, comma or blanks?" if len(names) == 1 else ""
+    return BadInput(
+        f"{raw.path.name}: expected the columns of training, got others: {'; '.join(problems)}.{divided} "
+        "Rename, add or remove columns, or name those to leave out with --drop."
+    )
+
+
+def _problems(model: KeptModel, plain: list[str], names: list[str], ignorable: set[str | None]) -> list[str]:
+    """Return, in words, which columns are missing, unknown or there twice."""
+    strange = [(p, name) for p, name in zip(plain, names, strict=True) if name not in model.columns]
+    strange = [(p, name) for p, name in strange if name not in ignorable and p not in ignorable]
+    twice = {p: Counter(plain)[p] for p, name in strange if p != name and p in model.columns}
+    unknown = [name for p, name in strange if p not in twice]
+    missing = [name for name in model.columns if name not in names]
+    problems = [f"'{name}' is there {count} times" for name, count in twice.items()]
+    if missing:
+        hints = {name: nearest(name, unknown).replace(" Did you mean", " is it").rstrip("?") for name in missing}
+        shown = [f"'{name}'{f' ({hint.strip()}?)' if hint else ''}" for name, hint in hints.items()]
+        problems.append(f"missing: {name_list(shown, False)}")
+    if unknown:
+        problems.append(f"unknown: {name_list(unknown)}")
+    return problems
+
+
+def _refuse_drop(model: KeptModel, raw: RawFile, drop: tuple[str, ...], names: tuple[str, ...]) -> None:
+    for name in drop:
+        if name in model.columns:
+            raise BadInput(f"Expected to drop columns that the model does not need, got '{name}'. Keep that column.")
+        if name not in names:
+            raise BadInput(
+                f"{raw.path.name}: expected to drop a column that is there, got '{name}'.{nearest(name, names)} "
+                "Correct the name."
+            )
+
+
+def _no_rows(raw: RawFile) -> BadInput:
+    return BadInput(f"{raw.path.name}: expected rows to score, got none. Give a file with rows.")
+
+
+# Rows -------------------------------------------------------------------------------------------------------------
+
+
+def read_rows(model: KeptModel, raw: RawFile, fit: Fit, rows: int = chunks.ROWS) -> Iterator[Rows]:
+    """Yield the rows in order as the model takes them, at most so many at a time."""
+    for piece in chunks.pieces(raw, _AS_IT_STANDS, rows, fit.texts):
+        yield _frame(model, piece, raw.path.name) if model.columns else _matrix(model, piece, raw.path.name)
+
+
+def _frame(model: KeptModel, piece: RawTable, file: str) -> pd.DataFrame:
+    names = unique_names([str(name) for name in piece.X.columns])
+    columns = feature_columns(piece.X.set_axis(names, axis=1)[list(model.columns)], piece.place, file)
+    strange: list[tuple[int, str]] = []
+    for name, kind in model.columns.items():
+        columns[name], wrong = _as_numbers(columns[name]) if kind == "number" else _as_texts(columns[name])
+        if wrong is not None:
+            strange.append((wrong, name))
+    if strange:
+        row, name = min(strange, key=lambda found: found[0])
+        value = piece.X.iloc[row, names.index(name)]
+        raise _strange_cell(f"{file}, {piece.place(row)}", name, model.columns[name], value)
+    return pd.DataFrame(columns)
+
+
+def _as_numbers(values: np.ndarray) -> tuple[np.ndarray, int | None]:
+    """Return a column as numbers, and the first row that is none; cell by cell where they are not all of one type."""
+    if values.dtype != object:
+        return values, None
+    numbers = [_number(value) for value in values]
+    wrong = next((row for row, number in enumerate(numbers) if number is None), None)
+    return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64), wrong
+
+
+def _number(value: Any) -> float | None:
+    """Return what one cell says as a number, NaN if it is empty, None if it is a text."""
+    if value is None:
+        return np.nan
+    if str(value).lower() in TRUTH:
+        return TRUTH[str(value).lower()]
+    if not NUMBER.fullmatch(str(value)):
+        return None
+    number = float(value)
+    return number if np.isfinite(number) else None
+
+
+def _as_texts(values: np.ndarray) -> tuple[np.ndarray, int | None]:
+    """Return a column as texts, and the first row that has a number, which might be spelt in several ways."""
+    if values.dtype == object:
+        return values, None
+    there = np.flatnonzero(~np.isnan(values))
+    return np.full(len(values), None, dtype=object), int(there[0]) if len(there) else None
+
+
+def _strange_cell(place: str, name: str, kind: str, value: Any) -> BadInput:
+    if kind == "text":
+        return BadInput(
+            f"{place}: expected a text in column '{name}', as in training, got the number {value}. "
+            "Write the column as texts, spelt as in training."
+        )
+    text = str(value).strip()
+    remedy = "Give times as seconds since 1970-01-01 UTC, or write Parquet" if _DATE.fullmatch(text) else "Mend it"
+    return BadInput(
+        f"{place}: expected a finite number in column '{name}', as in training, got '{text[:60]}'. "
+        f"{remedy}, or leave the cell empty if it is missing."
+    )
+
+
+def _matrix(model: KeptModel, piece: RawTable, file: str) -> sparse.csr_matrix:
+    X, base = piece.X, model.layout.index_base
+    outside = np.flatnonzero((X.indices < base) | (X.indices >= base + model.n_features))
+    if len(outside):
+        row = int(np.searchsorted(X.indptr, outside[0], "right")) - 1
+        raise BadInput(
+            f"{file}, {piece.place(row)}: expected indices from {base} to {base + model.n_features - 1}, as in "
+            f"training, got {X.indices[outside[0]]}. Number the features as in training."
+        )
+    shape = (X.shape[0], model.n_features)
+    return canonical(sparse.csr_matrix((X.data, X.indices - np.int32(base), X.indptr), shape=shape))
+
+
+def expected_rows(raw: RawFile) -> int | None:
+    """Return about how many rows a file has, for a progress bar; None if only reading it tells."""
+    if raw.format == "parquet":
+        try:
+            return parquet.read_metadata(raw.path).num_rows
+        except (OSError, pa.ArrowException):  # reading will say what is wrong with it
+            return None
+    if raw.format not in ("csv", "svmlight"):
+        return None
+    with open_plain(raw.path) as stream:
+        return sum(block.count(b"\n") for block in iter(lambda: stream.read(CHUNK), b"")) or None
+
+
+# The file of scores -----------------------------------------------------------------------------------------------
+
+
+def check_out(out: Path, data: str, force: bool) -> None:
+    """Refuse an output file that could not be written in the end, or would take another's place."""
+    if out.suffix not in OUTPUTS:
+        raise BadInput(f"Expected --out FILE.parquet or FILE.csv, got '{out}'. Change its ending.")
+    if not out.parent.is_dir():
+        raise BadInput(f"Expected --out in a folder that exists, got '{out}'. Make {out.parent} first.")
+    if out.is_dir() or (out.exists() and Path(data).exists() and out.samefile(data)):
+        raise BadInput(f"Expected --out to be a file of its own, got '{out}'. Choose another name.")
+    if out.exists() and not force:
+        raise BadInput(f"Expected a new file for --out, got '{out}', which exists. Choose another name or add --force.")
+    if not os.access(out.parent, os.W_OK):
+        raise BadInput(f"Expected --out in a folder that may be written to, got '{out}'. Choose another.")
+
+
+def _schema(model: KeptModel, facts: dict[str, str]) -> pa.Schema:
+    fields = [("row", pa.int64()), ("score", pa.float64()), ("predicted", pa.string())]
+    if model.ranker.calibrator is not None:
+        fields.append(("probability", pa.float64()))
+    return pa.schema(fields, metadata={f"aucflow.{name}": value for name, value in facts.items()})
+
+
+@contextmanager
+def _draft(out: Path) -> Iterator[Path]:
+    """Give a file beside ``out`` that takes its place once the block has come to its end, and else is removed."""
+    draft = out.with_name(f".{out.name}.{os.getpid()}.draft")
+    try:
+        yield draft
+        with draft.open("rb") as stream:
+            os.fsync(stream.fileno())
+        os.replace(draft, out)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _writer(path: Path, format: str, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+    """Open a file; yield what appends a table to it."""
+    if format == "parquet":
+        with parquet.ParquetWriter(path, schema) as file:
+            yield lambda table: file.write_table(table.cast(schema))
+        return
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(",".join(schema.names) + "\n")
+        # every number in the fewest digits that bring it back to the last bit
+        yield lambda table: table.to_pandas().to_csv(stream, index=False, header=False)

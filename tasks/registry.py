@@ -1,0 +1,656 @@
+"""The registry: versions of a model under the aliases champion, challenger and previous, changed whole or not at all.
+
+A change touches two places, the MLflow registry and the ledger, which no database transaction spans. So what is to be
+done is first written to ``intent.json`` beside the ledger, and each ledger entry goes before the move that it tells of.
+If a step fails, everything is taken back and a ``repair`` entry says so. If the process is killed, the intent stays:
+the next change, or `recover`, finishes what the ledger already tells in full and takes back the rest. One process at a
+time changes models; reading needs no lock.
+
+The registry keeps no history: which version served when, and why, is computed from the ledger alone. An entry's
+``data["aliases"]`` holds each alias that it moved as [from, to]; that of a ``repair`` also says with ``exists`` whether
+the version is there now. `compare` lays these sums beside the registry and names every difference.
+"""
+
+import hashlib
+import os
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import mlflow.artifacts
+from filelock import FileLock, Timeout
+from mlflow import MlflowClient
+from mlflow.entities import LoggedModel
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
+from pydantic import TypeAdapter
+
+from tasks.errors import BadInput, RunFailed
+from tasks.files import file_sha256
+from tasks.ledger import Entry, Ledger, canonical
+from tasks.log import run_logger
+
+CHAMPION, CHALLENGER, PREVIOUS = ALIASES = ("champion", "challenger", "previous")
+ARTIFACT = "model"  # the name under which a run logs its model
+PREFIX = "aucflow."  # of our tags; others are the user's own
+TRANSACTION = f"{PREFIX}transaction"
+NO_NAME = '/:@"\\'  # MLflow's own signs, and those that its search does not take in a name
+LARGEST_TAG = 5000  # what every MLflow database takes
+LOCK_S = 60.0
+WORDS = {"register": "registration", "promote": "promotion", "rollback": "rollback", "delete": "deletion"}
+LEFT_BY_READERS = "registered_model_meta"  # MLflow writes it into a local model that is loaded by its registered name
+
+Moves = dict[str, list[int | None]]  # alias -> the versions that it goes through
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a model as the registry has it."""
+
+    model: str
+    number: int
+    run_id: str
+    source: str  # where its files are
+    aliases: tuple[str, ...]
+    tags: dict[str, str]
+    created: datetime
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """A time for which a version was the champion, as the ledger has it."""
+
+    model: str
+    number: int
+    since: datetime
+    until: datetime | None  # None: it still is
+    kind: str  # promote, rollback, or repair where a promotion was taken back
+    reason: str
+    seq: int  # the ledger's entry
+    digest: str
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Something that registry and ledger tell differently."""
+
+    kind: str  # interrupted, alias, missing, unknown, changed, malformed
+    subject: str  # MODEL/VERSION, or MODEL@ALIAS
+    message: str
+
+
+# Reading ----------------------------------------------------------------------------------------------------------
+
+
+def versions(client: MlflowClient, model: str) -> tuple[Version, ...]:
+    """Return every version of a model, the oldest first; none if there is no such model."""
+    aliases = _aliases(client, model)
+    found: list[ModelVersion] = []
+    token = None
+    while True:
+        page = client.search_model_versions(f'name="{model}"', page_token=token)
+        found += page
+        token = page.token
+        if not token:
+            return tuple(sorted((_as_version(one, aliases) for one in found), key=lambda one: one.number))
+
+
+def champion(client: MlflowClient, model: str) -> Version | None:
+    """Return the version that serves, None if no version does."""
+    number = _aliases(client, model).get(CHAMPION)
+    return None if number is None else _version(client, model, number)
+
+
+def _version(client: MlflowClient, model: str, number: int) -> Version:
+    try:
+        return _as_version(client.get_model_version(model, str(number)), _aliases(client, model))
+    except MlflowException as error:
+        raise RunFailed(
+            f"Expected version {number} of the model '{model}' in the registry, got: {error}. "
+            "Run `aucflow audit verify`."
+        ) from error
+
+
+def _as_version(found: ModelVersion, aliases: dict[str, int]) -> Version:
+    number = int(found.version)
+    return Version(
+        model=found.name,
+        number=number,
+        run_id=found.run_id or "",
+        source=found.source,
+        aliases=tuple(sorted(alias for alias, holder in aliases.items() if holder == number)),
+        tags=dict(found.tags),
+        created=datetime.fromtimestamp(found.creation_timestamp / 1000, UTC),
+    )
+
+
+def _aliases(client: MlflowClient, model: str) -> dict[str, int]:
+    """Return which version each alias names; MLflow's search for versions leaves that out."""
+    try:
+        found = client.get_registered_model(model)
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return {}
+        raise
+    return {alias: int(number) for alias, number in found.aliases.items()}
+
+
+def artifact_sha256(client: MlflowClient, source: str) -> str:
+    """Return the digest over the names and bytes of a model's files."""
+    folder = Path(mlflow.artifacts.download_artifacts(source, tracking_uri=client.tracking_uri))
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != LEFT_BY_READERS)
+    digests = {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
+    return hashlib.sha256(canonical(digests)).hexdigest()
+
+
+# Changing ---------------------------------------------------------------------------------------------------------
+
+
+def register_and_promote(
+    client: MlflowClient,
+    ledger: Ledger,
+    model: str,
+    run: str,
+    decision: dict[str, Any],
+    reason: str,
+    promote: bool,
+    facts: dict[str, str],
+    against: int | None = None,
+) -> Version:
+    """Make the model that a run logged a version, as challenger, or as champion if it is to be promoted.
+
+    ``facts`` become tags, such as ``data_sha256`` and ``manifest_sha256``. ``against`` is the champion that the
+    decision was made against, None if there was none.
+
+    Raises
+    ------
+    BadInput
+        If the model's name cannot be one, or the run has no whole model to register.
+    RunFailed
+        If somebody else is changing models, or another champion serves by now than the decision was made against.
+    """
+    _check_name(model)
+    logged = _logged_model(client, run)
+    tags = facts | {
+        "run_id": run,
+        "model_id": logged.model_id,
+        "model_sha256": artifact_sha256(client, logged.artifact_location),
+        "decision": "promoted" if promote else "not promoted",
+        "reason": reason,
+    }
+    with _changing(client, ledger):
+        intent = _intent(client, "promote" if promote else "register", model, None, reason)
+        if promote:
+            _check_champion(intent, against)
+        tags = {f"{PREFIX}{name}": str(value)[:LARGEST_TAG] for name, value in tags.items()}
+        details = {"run_id": run, "source": logged.artifact_location, "decision": decision}
+        return _carry_out(client, ledger, intent, details | {"tags": tags | {TRANSACTION: intent.transaction}})
+
+
+def rollback(client: MlflowClient, ledger: Ledger, model: str, reason: str) -> Version:
+    """Make the previous champion the champion again, and the champion the previous one."""
+    with _changing(client, ledger):
+        number = _aliases(client, model).get(PREVIOUS)
+        if number is None:
+            raise BadInput(
+                f"Expected a previous champion of '{model}' to go back to, got none. Register another version, or "
+                "promote one."
+            )
+        back = _version(client, model, number)
+        intent = _intent(client, "rollback", model, number, reason)
+        return _carry_out(client, ledger, intent, {"run_id": back.run_id})
+
+
+def delete_version(client: MlflowClient, ledger: Ledger, model: str, number: int, reason: str) -> Version:
+    """Take a version that does not serve out of the registry; return it as it was. Its run and files stay."""
+    with _changing(client, ledger):
+        found = next((one for one in versions(client, model) if one.number == number), None)
+        if found is None:
+            raise BadInput(f"Expected a version of '{model}' to delete, got {number}, which is none.")
+        if CHAMPION in found.aliases:
+            raise BadInput(
+                f"Expected a version of '{model}' that does not serve, got {number}, the champion. Promote another or "
+                f"run `aucflow rollback {model}` first."
+            )
+        intent = _intent(client, "delete", model, number, reason)
+        return _carry_out(client, ledger, intent, {"run_id": found.run_id})
+
+
+def recover(client: MlflowClient, ledger: Ledger) -> tuple[str, ...]:
+    """Finish or take back a change that a crash interrupted; return what it was and what was done, in sentences."""
+    if not _intent_path(ledger).exists():
+        return ()
+    with _sole_writer(ledger):
+        return _recover(client, ledger)
+
+
+def _check_name(model: str) -> None:
+    if not model.strip() or any(sign in model for sign in NO_NAME):
+        raise BadInput(f"Expected a model's name without any of {' '.join(NO_NAME)}, got {model!r}. Choose another.")
+
+
+def _logged_model(client: MlflowClient, run: str) -> LoggedModel:
+    """Return the model that a run logged, or say why there is none to register."""
+    try:
+        found = client.get_run(run)
+    except MlflowException as error:
+        raise BadInput(f"Expected a run in the store, got {run!r}: {error}. See `aucflow list runs`.") from None
+    if found.info.status in ("FAILED", "KILLED") or found.info.lifecycle_stage != "active":
+        state = "deleted" if found.info.lifecycle_stage != "active" else found.info.status
+        raise BadInput(f"Expected a run that went well, got {run}, which is {state}. Take another run.")
+    outputs = found.outputs.model_outputs if found.outputs else ()
+    models = [client.get_logged_model(output.model_id) for output in outputs]
+    whole = [one for one in models if one.name == ARTIFACT and str(one.status) == "READY"]
+    if not whole:
+        raise BadInput(f"Expected a run that logged a model, got {run}, which logged none. Take a run of one method.")
+    return whole[-1]
+
+
+def _check_champion(intent: "Intent", against: int | None) -> None:
+    serves = intent.before.get(CHAMPION)
+    if serves == against:
+        return
+    expected = "no champion" if against is None else f"version {against} as champion"
+    got = "none" if serves is None else f"version {serves}"
+    raise RunFailed(
+        f"{intent.model}: expected {expected}, which the decision was made against, got {got}: another change was "
+        "quicker. Retrain again."
+    )
+
+
+# The transaction --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Intent:
+    """A change that is under way: what is to be done, and the aliases as they were."""
+
+    action: Literal["register", "promote", "rollback", "delete"]  # promote registers first
+    model: str
+    number: int | None  # None until the version is made
+    reason: str
+    before: dict[str, int]
+    store: str
+    owner: str  # the process that does it
+    transaction: str = field(default_factory=lambda: uuid.uuid4().hex)  # in the version's tags and in each entry
+    undo: bool = False  # a step failed: all of it is to be taken back
+
+    @property
+    def subject(self) -> str:
+        return self.model if self.number is None else f"{self.model}/{self.number}"
+
+    @property
+    def words(self) -> str:
+        return f"the {WORDS[self.action]} of {self.subject}"
+
+    def stages(self) -> tuple[tuple[str, Moves], ...]:
+        """Return the ledger entries to write, each with the moves of aliases that it tells of."""
+        old, number = self.before.get, self.number
+        if self.action == "delete":
+            return (("delete", {alias: [number, None] for alias, holder in self.before.items() if holder == number}),)
+        if self.action == "rollback":
+            return (("rollback", {PREVIOUS: [number, old(CHAMPION)], CHAMPION: [old(CHAMPION), number]}),)
+        register = ("register", {CHALLENGER: [old(CHALLENGER), number]})
+        if self.action == "register":
+            return (register,)
+        follows = {} if old(CHAMPION) is None else {PREVIOUS: [old(PREVIOUS), old(CHAMPION)]}
+        return (register, ("promote", follows | {CHAMPION: [old(CHAMPION), number], CHALLENGER: [number, None]}))
+
+    def course(self) -> Moves:
+        """Return every version that each alias goes through, from what it was to what it is to be."""
+        course: Moves = {}
+        for _, moves in self.stages():
+            for alias, (old, new) in moves.items():
+                course[alias] = [*course.get(alias, [old]), new]
+        return course
+
+
+def _intent(client: MlflowClient, action: str, model: str, number: int | None, reason: str) -> Intent:
+    held = _aliases(client, model)
+    before = {alias: held[alias] for alias in ALIASES if alias in held}
+    return Intent(action, model, number, reason, before, _store_name(client), _this_process())
+
+
+def _carry_out(client: MlflowClient, ledger: Ledger, intent: Intent, details: dict[str, Any]) -> Version:
+    """Do what the intent says, or take back what was done of it; return the version that it is about."""
+    _write_intent(ledger, intent)
+    try:
+        if intent.number is None:
+            intent = replace(intent, number=_make_version(client, intent.model, details))
+            _write_intent(ledger, intent)
+        version = _do_stages(client, ledger, intent, details)
+        _intent_path(ledger).unlink()
+    except BaseException as error:
+        _take_back(client, ledger, intent, error)
+        raise
+    run_logger().info(f"{intent.words}: {intent.reason}")
+    return version
+
+
+def _do_stages(client: MlflowClient, ledger: Ledger, intent: Intent, details: dict[str, Any]) -> Version:
+    """Tell each stage to the ledger, then do it; return the version as it then is, or as it was before its deletion."""
+    for kind, moves in intent.stages():
+        told = {"transaction": intent.transaction, "aliases": moves}
+        ledger.append(kind, intent.subject, intent.reason, details | told)
+        details = {"run_id": details["run_id"]}  # the rest stands in the first entry
+        if kind == "delete":
+            version = _version(client, intent.model, intent.number)
+            client.delete_model_version(intent.model, str(intent.number))
+            return version
+        _move(client, intent.model, {alias: new for alias, (_, new) in moves.items()})
+    return _version(client, intent.model, intent.number)
+
+
+def _make_version(client: MlflowClient, model: str, details: dict[str, Any]) -> int:
+    try:
+        client.create_registered_model(model)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    model_id = details["tags"][f"{PREFIX}model_id"]
+    made = client.create_model_version(
+        model, details["source"], details["run_id"], tags=details["tags"], model_id=model_id
+    )
+    return int(made.version)
+
+
+def _move(client: MlflowClient, model: str, targets: dict[str, int | None]) -> None:
+    for alias, number in targets.items():
+        if number is None:
+            client.delete_registered_model_alias(model, alias)
+        else:
+            client.set_registered_model_alias(model, alias, str(number))
+
+
+def _take_back(client: MlflowClient, ledger: Ledger, intent: Intent, error: BaseException) -> None:
+    """Undo a change of which a step failed; if that fails too, the intent stays for the next change to undo it."""
+    cause = f"{type(error).__name__}: {error}"
+    try:
+        undone = replace(intent, undo=True)
+        _write_intent(ledger, undone)
+        error.add_note(_settle(client, ledger, undone, f"failed ({cause})"))
+    except Exception as second:
+        raise RunFailed(
+            f"{intent.words} failed ({cause}), and it could not be taken back now ({second}). The next change to a "
+            "model takes it back."
+        ) from error
+
+
+def _recover(client: MlflowClient, ledger: Ledger) -> tuple[str, ...]:
+    intent = pending(ledger)
+    if intent is None:
+        return ()
+    if intent.store != _store_name(client):
+        raise RunFailed(
+            f"{intent.words} was interrupted: expected its store {intent.store} to finish or undo it, got "
+            f"{_store_name(client)}. Set MLFLOW_TRACKING_URI to that store."
+        )
+    return (_settle(client, ledger, intent, f"was interrupted ({intent.owner})"),)
+
+
+def _settle(client: MlflowClient, ledger: Ledger, intent: Intent, cause: str) -> str:
+    """Finish a change that the ledger tells in full, take back any other; return in a sentence what was done.
+
+    It may be called again after a crash in its midst: each step looks first at what is there.
+    """
+    there = versions(client, intent.model)
+    if intent.number is None:  # it broke off before it could note down the version that it made
+        made = [one.number for one in there if one.tags.get(TRANSACTION) == intent.transaction]
+        intent = replace(intent, number=made[0]) if made else intent
+    told = [entry for entry in ledger.entries() if entry.data.get("transaction") == intent.transaction]
+    finish = _is_to_finish(intent, told, {one.number for one in there})
+    sentence = f"{intent.words} {cause}; it was {'finished' if finish else 'taken back'}"
+    if not any(entry.kind == "repair" for entry in told):
+        if not finish:
+            intent = replace(intent, undo=True)
+            _write_intent(ledger, intent)
+        _bring(client, intent, there, finish)
+        ledger.append("repair", intent.subject, sentence, _repair(intent, told, finish))
+    _intent_path(ledger).unlink()
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _is_to_finish(intent: Intent, told: list[Entry], there: set[int]) -> bool:
+    """Tell whether the ledger claims the whole change already, so that the store has to follow."""
+    if intent.number is None or {kind for kind, _ in intent.stages()} - {entry.kind for entry in told}:
+        return False
+    if intent.action == "delete":  # what is gone cannot be brought back
+        return not intent.undo or intent.number not in there
+    return not intent.undo and intent.number in there
+
+
+def _bring(client: MlflowClient, intent: Intent, there: tuple[Version, ...], finish: bool) -> None:
+    """Bring the store to the change's end or to its beginning; what somebody else moved meanwhile stays."""
+    if intent.number is None:
+        return
+    numbers = {one.number for one in there}
+    held = _aliases(client, intent.model)
+    for alias, course in intent.course().items():
+        target = course[-1] if finish else course[0]
+        is_ours = held.get(alias) in course and held.get(alias) != target
+        if is_ours and (target is None or target in numbers):
+            _move(client, intent.model, {alias: target})
+    is_left_over = intent.action in ("register", "promote") and not finish
+    if (is_left_over or (intent.action == "delete" and finish)) and intent.number in numbers:
+        client.delete_model_version(intent.model, str(intent.number))
+
+
+def _repair(intent: Intent, told: list[Entry], finish: bool) -> dict[str, Any]:
+    """Return what the ledger's entry holds: which entries it withdraws, and what is true instead."""
+    kinds = {entry.kind for entry in told}
+    back: Moves = {}
+    for kind, moves in intent.stages() if intent.number is not None and not finish else ():
+        for alias, (_, new) in moves.items() if kind in kinds else ():
+            back[alias] = [new, intent.before.get(alias)]
+    return {
+        "transaction": intent.transaction,
+        "intent": asdict(intent),
+        "withdrawn": [] if finish else [entry.seq for entry in told],
+        "aliases": back,
+        "exists": (intent.action == "delete") != finish if intent.action != "rollback" else True,
+    }
+
+
+# What is kept beside the ledger -----------------------------------------------------------------------------------
+
+
+def pending(ledger: Ledger) -> Intent | None:
+    """Return the change that is under way or was interrupted, None if there is none."""
+    path = _intent_path(ledger)
+    try:
+        return TypeAdapter(Intent).validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise RunFailed(
+            f"{path}: expected what was interrupted, got: {error}. Somebody changed the file: restore or remove it, "
+            "then run `aucflow audit verify`."
+        ) from None
+
+
+def _intent_path(ledger: Ledger) -> Path:
+    return ledger.folder / "intent.json"
+
+
+def _write_intent(ledger: Ledger, intent: Intent) -> None:
+    """Replace the intent at once, and come back when it is on the disk."""
+    path = _intent_path(ledger)
+    draft = path.with_suffix(".draft")
+    with draft.open("wb") as stream:
+        stream.write(canonical(asdict(intent)))
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(draft, path)
+    folder = os.open(ledger.folder, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _changing(client: MlflowClient, ledger: Ledger) -> Iterator[None]:
+    """Let one process at a time change models, and begin with what a crash left unfinished."""
+    with _sole_writer(ledger):
+        for sentence in _recover(client, ledger):
+            run_logger().warning(sentence)
+        yield
+
+
+@contextmanager
+def _sole_writer(ledger: Ledger) -> Iterator[None]:
+    """Take the lock; wait for another's turn to end, or tell whom it was waited for."""
+    ledger.folder.mkdir(parents=True, exist_ok=True)
+    owner = ledger.folder / "registry.owner"
+    lock = FileLock(ledger.folder / "registry.lock", timeout=LOCK_S)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RunFailed(
+            f"Expected to be the only one that changes models in {ledger.folder}, got {_held_by(owner)}, still at it "
+            f"after {LOCK_S:g} s. Wait for it or stop it."
+        ) from None
+    try:
+        owner.write_text(_this_process(), encoding="utf-8")
+        yield
+    finally:
+        owner.unlink(missing_ok=True)
+        lock.release()
+
+
+def _held_by(owner: Path) -> str:
+    try:
+        return owner.read_text(encoding="utf-8") or "another process"
+    except FileNotFoundError:  # it has just finished
+        return "another process"
+
+
+def _this_process() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _store_name(client: MlflowClient) -> str:
+    """Return what tells stores apart, without passwords, and without the folder, which may be moved."""
+    uri = urlsplit(client.tracking_uri)
+    port = f":{uri.port}" if uri.port else ""
+    return f"{uri.scheme}://{uri.hostname or ''}{port}/{Path(uri.path).name}"
+
+
+# What the ledger tells --------------------------------------------------------------------------------------------
+
+
+def history(ledger: Ledger, model: str) -> tuple[Promotion, ...]:
+    """Return which versions were champion, when and why, the first one first; from the ledger alone."""
+    return tuple(_Book(ledger, model).champions)
+
+
+def champion_on(ledger: Ledger, model: str, when: datetime) -> Promotion | None:
+    """Return who was champion at a moment (without a time zone: in UTC), None if nobody was."""
+    moment = when if when.tzinfo else when.replace(tzinfo=UTC)
+    found = [one for one in history(ledger, model) if one.since <= moment and (one.until is None or moment < one.until)]
+    return found[-1] if found else None
+
+
+def compare(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Disagreement, ...]:
+    """Return all that registry and ledger tell differently; nothing if they agree."""
+    intent = pending(ledger)
+    if intent is not None and intent.model == model:
+        message = f"{intent.words} is under way or was interrupted ({intent.owner}): the next change settles it"
+        return (Disagreement("interrupted", intent.subject, message),)
+    book = _Book(ledger, model)
+    there = {one.number: one for one in versions(client, model)}
+    missing = [
+        Disagreement("missing", f"{model}/{n}", f"version {n} stands in the ledger and is gone from the registry")
+        for n in sorted(book.standing - set(there))
+    ]
+    return (*book.slips, *missing, *_odd_versions(book, there), *_odd_aliases(book, _aliases(client, model)))
+
+
+class _Book:
+    """What the ledger says of one model, summed over its entries."""
+
+    def __init__(self, ledger: Ledger, model: str):
+        self.model = model
+        self.registered: dict[int, dict[str, str]] = {}  # every version ever, by what must stay as it was
+        self.standing: set[int] = set()  # those that were neither deleted nor taken back
+        self.aliases: dict[str, int] = {}
+        self.champions: list[Promotion] = []
+        self.slips: list[Disagreement] = []
+        for entry in ledger.entries():
+            name, _, number = entry.subject.rpartition("/")
+            if name == model and number.isdecimal():
+                self._take(entry, int(number))
+
+    def _take(self, entry: Entry, number: int) -> None:
+        try:
+            if entry.kind == "register":
+                self.registered[number] = _registered(entry)
+            if entry.kind == "register" or entry.data.get("exists") is True:
+                self.standing |= {number} & self.registered.keys()
+            if entry.kind == "delete" or entry.data.get("exists") is False:
+                self.standing.discard(number)
+            for alias, (old, new) in entry.data["aliases"].items():
+                self._move(entry, alias, old, new)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            self._note(entry.subject, f"entry {entry.seq} is none that a change of models writes: {error!r}")
+
+    def _move(self, entry: Entry, alias: str, old: int | None, new: int | None) -> None:
+        held = self.aliases.get(alias)
+        if held != old:
+            words = f"{alias} was {_named(old)} when entry {entry.seq} was written, the ledger had left it at "
+            self._note(f"{self.model}@{alias}", f"{words}{_named(held)}")
+        if alias == CHAMPION and new != held:
+            self._crown(entry, new)
+        self.aliases.pop(alias, None)
+        if new is not None:
+            self.aliases[alias] = new
+
+    def _note(self, subject: str, message: str) -> None:
+        self.slips.append(Disagreement("alias" if "@" in subject else "malformed", subject, message))
+
+    def _crown(self, entry: Entry, number: int | None) -> None:
+        moment = datetime.fromisoformat(entry.time)
+        if self.champions and self.champions[-1].until is None:
+            self.champions[-1] = replace(self.champions[-1], until=moment)
+        if number is not None:
+            self.champions.append(
+                Promotion(self.model, number, moment, None, entry.kind, entry.reason, entry.seq, entry.digest)
+            )
+
+
+def _registered(entry: Entry) -> dict[str, str]:
+    return dict(entry.data["tags"]) | {"run_id": entry.data["run_id"], "source": entry.data["source"]}
+
+
+def _odd_versions(book: _Book, there: dict[int, Version]) -> Iterator[Disagreement]:
+    """Yield the versions that the ledger does not know, or knows differently."""
+    for number, version in there.items():
+        subject = f"{book.model}/{number}"
+        if number not in book.standing:
+            story = "says that it was deleted" if number in book.registered else "never registered it"
+            yield Disagreement("unknown", subject, f"version {number} is in the registry; the ledger {story}")
+            continue
+        ours = {name: value for name, value in version.tags.items() if name.startswith(PREFIX)}
+        now, then = ours | {"run_id": version.run_id, "source": version.source}, book.registered[number]
+        for name in sorted(now.keys() | then.keys()):
+            if now.get(name) != then.get(name):
+                message = f"{name} is {now.get(name)!r}, was registered as {then.get(name)!r}"
+                yield Disagreement("changed", subject, message)
+
+
+def _odd_aliases(book: _Book, held: dict[str, int]) -> Iterator[Disagreement]:
+    for alias in ALIASES:
+        now, then = held.get(alias), book.aliases.get(alias)
+        if now != then:
+            message = f"{alias} is {_named(now)}, the ledger left it at {_named(then)}"
+            yield Disagreement("alias", f"{book.model}@{alias}", message)
+
+
+def _named(number: int | None) -> str:
+    return "no version" if number is None else f"version {number}"

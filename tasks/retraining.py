@@ -1,0 +1,345 @@
+"""Retraining: what a retrain config says, whether anything has changed, and challenger against champion.
+
+Both are judged on rows that neither was trained on: of those that the config holds out, the ones that the champion's
+own config held out too. Which rows a config holds out hangs on what a row holds and on the seed alone
+(`tasks.split.HeldOut`), so by the same rule and the same columns these are all of them, in every later version of the
+data. Where too few are left, or the champion cannot be used at all, it stays, and the decision says so.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from filelock import FileLock, Timeout
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+from pydantic import Field, field_validator
+
+from tasks import registry
+from tasks.configuration import (
+    DatasetConfig,
+    ExperimentConfig,
+    MethodConfig,
+    PreprocessingConfig,
+    ValidationConfig,
+    find_config,
+    parse_config,
+    resolve_paths,
+)
+from tasks.convert import load
+from tasks.decide import Contender, Decision, Judged, Rules, decide
+from tasks.drift import ScoreProfile
+from tasks.errors import BadInput, RunFailed
+from tasks.facts import package_sha256
+from tasks.ledger import canonical
+from tasks.log import run_logger
+from tasks.manifests import read_manifest
+from tasks.models import KeptModel, column_types
+from tasks.predict import Rows, Source, bring_model
+from tasks.recovery import this_process
+from tasks.registry import Version
+from tasks.schema import Strict, parse, read_yaml
+from tasks.split import HeldOut
+from tasks.stage import stage
+from tasks.store import artifact_folder, ledger
+from tasks.values import Dataset, Finding, FittedModel, Split, Table
+
+HELD_OUT = 0.25
+PROFILE = "score_profile.json"  # of the held-out rows' scores on the day of training: what drift is measured from
+FINGERPRINT = ("data_sha256", "config_sha256", "package_sha256")
+CHANGED = {"data_sha256": "the data", "config_sha256": "the config", "package_sha256": "the code"}
+MOST_NAMED = 5  # columns that a message lists
+
+
+class RetrainConfig(Strict):
+    """What `aucflow retrain` does: one model, one method, one data set, and the rules for its promotion."""
+
+    model: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", max_length=100)
+    data: DatasetConfig
+    method: MethodConfig
+    seed: int = Field(default=0, ge=0, lt=2**63, strict=True)
+    validation: ValidationConfig = ValidationConfig(held_out=HELD_OUT)
+    preprocessing: PreprocessingConfig = PreprocessingConfig()
+    rules: Rules = Rules()
+    workers: int = Field(default=1, ge=1, le=64, strict=True)
+    offline: bool = Field(default=False, strict=True)
+
+    @field_validator("validation", mode="before")
+    @classmethod
+    def _hold_out(cls, section: Any) -> Any:
+        return {"held_out": HELD_OUT} | section if isinstance(section, dict) else section
+
+    @field_validator("validation")
+    @classmethod
+    def _some_held_out(cls, validation: ValidationConfig) -> ValidationConfig:
+        if not validation.held_out:
+            raise ValueError("Expected held_out > 0, got 0: a decision needs rows that no model has seen. Raise it.")
+        return validation
+
+    @property
+    def experiment(self) -> ExperimentConfig:
+        """The experiment of one cell that trains the challenger."""
+        tree = self.model_dump(include={"seed", "validation", "preprocessing", "workers", "offline"})
+        tree |= {"name": self.model, "datasets": [self.data.model_dump()], "methods": [self.method.model_dump()]}
+        return parse_config(tree, f"model {self.model}")
+
+    @property
+    def sha256(self) -> str:
+        """The digest of what the outcome hangs on: not of how many work on it, or whether they may fetch."""
+        return hashlib.sha256(canonical(self.model_dump(mode="json", exclude={"workers", "offline"}))).hexdigest()
+
+
+def load_retrain_config(name_or_path: str, **overrides: Any) -> RetrainConfig:
+    """Return the validated config of a file, or of a shipped one by name; its files are beside it."""
+    path = find_config(name_or_path, "retrain")
+    tree = read_yaml(path)
+    if not isinstance(tree, dict):
+        raise BadInput(f"{path}: expected keys such as model, data and method, got none. See configs/retrain.")
+    (data,) = resolve_paths({"datasets": [tree.get("data")]}, path.resolve().parent)["datasets"]
+    return parse(RetrainConfig, tree | {"data": data} | overrides, str(path))
+
+
+# Has anything changed? --------------------------------------------------------------------------------------------
+
+
+def fingerprint(config: RetrainConfig, dataset: Dataset) -> dict[str, str]:
+    """Return the digests of data, config and code: a challenger of the same three would be the same model."""
+    values = (dataset.sha256, config.sha256, package_sha256())
+    return dict(zip(FINGERPRINT, values, strict=True))
+
+
+def what_changed(versions: tuple[Version, ...], now: dict[str, str]) -> str:
+    """Return what differs from the newest version's training, in words; an empty text if nothing does."""
+    if not versions:
+        return "there is no version yet"
+    before = {name: versions[-1].tags.get(f"{registry.PREFIX}{name}") for name in FINGERPRINT}
+    differing = [CHANGED[name] for name in FINGERPRINT if before[name] != now[name]]
+    return f"{' and '.join(differing)} changed since version {versions[-1].number}" if differing else ""
+
+
+@contextmanager
+def alone(model: str) -> Iterator[None]:
+    """Let one process at a time retrain a model in this folder; a second one is refused and told of the first."""
+    folder = ledger().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    owner = folder / f"retrain {model}.owner"
+    lock = FileLock(owner.with_suffix(".lock"), timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        host, number, *_ = (owner.read_text(encoding="utf-8") if owner.exists() else "this host:unknown").split(":")
+        raise RunFailed(
+            f"Expected to be the only retraining of '{model}' in this folder, got one that process {number} on {host} "
+            "is at. Wait for it or stop it, then retrain again."
+        ) from None
+    try:
+        owner.write_text(this_process(), encoding="utf-8")
+        yield
+    finally:
+        owner.unlink(missing_ok=True)
+        lock.release()
+
+
+# Challenger against champion --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Opponent:
+    """The champion as an opponent: its scores of the rows that both are judged on, None if it cannot be compared."""
+
+    version: Version
+    rows: np.ndarray  # positions: held out by the config and, if the two are compared, unseen by the champion too
+    judged: tuple[Judged, ...]  # what was found on the way; the first that failed is why there is no comparison
+    contender: Contender | None
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """The decision, and the distribution of the challenger's scores on the held-out rows, if they are numbers."""
+
+    decision: Decision
+    profile: ScoreProfile | None
+
+
+@stage(name="decide", task_run_name="decide {config.model}")
+def challenge(
+    config: RetrainConfig,
+    dataset: Dataset,
+    held_out: Split,
+    final: FittedModel,
+    findings: tuple[Finding, ...],
+    opponent: Opponent | None,
+    replace_champion: bool = False,
+) -> Challenge:
+    """Decide between the model just trained and the champion, on the same rows."""
+    table = load(dataset)
+    scores = final.pipeline.decision_function(table.rows(held_out.test).X)
+    rows = held_out.test if opponent is None else opponent.rows
+    challenger = Contender(scores[np.isin(held_out.test, rows)], final.threshold)
+    decision = _decision(config.rules, table.y[rows], challenger, findings, opponent, replace_champion)
+    for judged in decision.judged:
+        run_logger().info("%s: %s", "passed" if judged.passed else "failed", judged.reason)
+    run_logger().info("%s: %s", "promoted" if decision.promote else "not promoted", decision.reason)
+    return Challenge(decision, ScoreProfile.of(scores) if np.isfinite(scores).all() else None)
+
+
+def _decision(
+    rules: Rules,
+    y: np.ndarray,
+    challenger: Contender,
+    findings: tuple[Finding, ...],
+    opponent: Opponent | None,
+    replace_champion: bool,
+) -> Decision:
+    """A champion that cannot be compared stays, unless it is to be replaced whatever it is; the reason says which."""
+    champion = opponent.contender if opponent is not None else None
+    judged = decide(rules, y, challenger, champion, findings)
+    if opponent is None:
+        return judged
+    told = (*opponent.judged, *judged.judged)
+    if champion is not None:
+        return Decision(judged.promote, judged.reason, told)
+    obstacle = next(found.reason for found in opponent.judged if not found.passed)
+    if not replace_champion:
+        return Decision(False, f"{obstacle} Run again with --replace-champion to promote without comparing.", told)
+    words = judged.reason.replace("There is no champion yet, and the", "The", 1)
+    return Decision(judged.promote, f"Compared with no champion, as asked for: {_lowered(obstacle)} {words}", told)
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+def meet_champion(
+    client: MlflowClient, champion: Version, config: RetrainConfig, dataset: Dataset, held_out: Split
+) -> Opponent:
+    """Score the held-out rows with the champion: those that it has not seen, if it is there and they fit it."""
+    table = load(dataset).rows(held_out.test)
+    try:
+        model, manifest = _bring(client, champion)
+    except (BadInput, RunFailed, MlflowException) as error:
+        lost = f"{_named(champion)} cannot be used: {error}"
+        return Opponent(champion, held_out.test, (_failed("champion_available", lost),), None)
+    misfits = tuple(_misfits(champion, model, dataset, table))
+    if misfits:
+        return Opponent(champion, held_out.test, misfits, None)
+    X = as_trained(model, table.X)
+    unseen = _held_out_of(manifest).rows(X)
+    fair = _fair(champion, manifest, config, table.y, unseen)
+    if not fair.passed:
+        return Opponent(champion, held_out.test, (fair,), None)
+    scores = np.asarray(model.ranker.predict(X), dtype=np.float64)[unseen]
+    earlier = manifest["folds"][-1].get("test", {}).get("auc")
+    contender = Contender(scores, model.ranker.threshold, read_profile(client, manifest), earlier)
+    return Opponent(champion, held_out.test[unseen], (fair,), contender)
+
+
+def _bring(client: MlflowClient, champion: Version) -> tuple[KeptModel, dict[str, Any]]:
+    """Return the champion's model and manifest, both as they were when it was registered."""
+    source = Source(f"{champion.model}/{champion.number}", champion.source, champion.run_id, champion.tags)
+    model = bring_model(client, source)
+    manifest, digest = read_manifest(client, champion.run_id)
+    if champion.tags.get(f"{registry.PREFIX}manifest_sha256") != digest:
+        raise RunFailed(
+            f"Expected the manifest of run {champion.run_id[:8]} as registered, got another. "
+            "Run `aucflow audit verify`."
+        )
+    return model, manifest
+
+
+def read_profile(client: MlflowClient, manifest: dict[str, Any]) -> ScoreProfile | None:
+    """Return the profile that a retraining kept of its challenger's scores, beside the decision; None if it is gone."""
+    try:
+        retraining = client.get_run(manifest["run"]["parents"][-1])
+        with artifact_folder(retraining.info.artifact_uri) as folder:
+            return ScoreProfile.from_dict(json.loads((folder / PROFILE).read_bytes()))
+    except (MlflowException, OSError, LookupError, ValueError) as error:
+        run_logger().warning("the champion's %s cannot be read: %s", PROFILE, error)
+        return None
+
+
+def as_trained(model: KeptModel, X: Rows) -> Rows:
+    """Return the columns that a model knows, in its order; of sparse rows as many, what none of them has being zero."""
+    if isinstance(X, pd.DataFrame):
+        return X[list(model.columns)]
+    known = X[:, : model.n_features].copy()
+    known.resize(X.shape[0], model.n_features)
+    return known
+
+
+def _held_out_of(manifest: dict[str, Any]) -> HeldOut:
+    """Return the rule by which a run held out rows."""
+    config = manifest["config"]
+    return HeldOut.of(config["validation"].get("held_out", 0.0), config["seed"])
+
+
+def _fair(
+    champion: Version, manifest: dict[str, Any], config: RetrainConfig, y: np.ndarray, unseen: np.ndarray
+) -> Judged:
+    """Tell how many of the held-out rows the champion has not seen, and whether they are enough to compare on."""
+    left, n_pos, least = int(unseen.sum()), int((y[unseen] > 0).sum()), config.rules.min_positives
+    if left == len(y):
+        reason = f"{_named(champion)} was not trained on any of the {left:,} held-out rows."
+        return Judged("unseen_rows", True, float(left), 1.0, reason)
+    then, now = manifest["config"], config.validation.held_out
+    reason = (
+        f"{_named(champion)} may have been trained on {len(y) - left:,} of the {len(y):,} held-out rows: it held out "
+        f"{then['validation'].get('held_out', 0.0):.0%} by seed {then['seed']} and its own columns, this config "
+        f"{now:.0%} by seed {config.seed} and the data's. "
+    )
+    enough = n_pos >= least and n_pos < left
+    reason += (
+        f"Both are judged on the {left:,} others."
+        if enough
+        else (
+            f"Of the {left:,} others {n_pos:,} are positive, at least {least:,} and rows of both classes are asked for."
+        )
+    )
+    return Judged("unseen_rows", enough, float(left), 1.0, reason)
+
+
+def _misfits(champion: Version, model: KeptModel, dataset: Dataset, table: Table) -> Iterator[Judged]:
+    """Yield what makes the champion's scores of these rows impossible, or those of another question."""
+    other = _other_features(model, dataset, table)
+    if other:
+        yield _failed("same_features", f"{_named(champion)} was trained on other features: {other}.")
+    theirs, ours = model.ranker.positive_label, dataset.provenance.positive_label
+    if theirs != ours:
+        yield _failed(
+            "same_labels",
+            f"{_named(champion)} detects '{theirs}', and the positive class of the data is '{ours}'. Name the label in "
+            f"the config (positive: '{theirs}') or, if '{ours}' is meant, name it another model.",
+        )
+
+
+def _other_features(model: KeptModel, dataset: Dataset, table: Table) -> str:
+    """Return what a model knows and the data have not, or have as another type; an empty text if all is there."""
+    if dataset.is_sparse or model.ranker.sparse:
+        kinds = {True: "svmlight data", False: "a table"}
+        if dataset.is_sparse != model.ranker.sparse:
+            return f"on {kinds[model.ranker.sparse]}, and this is {kinds[dataset.is_sparse]}"
+        then, now = model.layout.index_base, dataset.layout.index_base
+        return "" if then == now else f"they count from {then}, and those of the data from {now}"
+    types = column_types(table)
+    lost = [name for name in model.columns if name not in types]
+    retyped = [f"{name} ({types[name]})" for name, kind in model.columns.items() if types.get(name, kind) != kind]
+    new = [name for name in types if name not in model.columns] if lost else []
+    told = (("the data lack", lost), ("new are", new), ("of another type are", retyped))
+    return "; ".join(f"{words} {_listed(names)}" for words, names in told if names)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + " …" * (len(names) > MOST_NAMED)
+
+
+def _named(champion: Version) -> str:
+    return f"The champion, version {champion.number},"
+
+
+def _failed(rule: str, reason: str) -> Judged:
+    return Judged(rule, False, None, 0.0, reason)

@@ -1,0 +1,104 @@
+"""`aucflow predict`: from the champion's name and a file to scores, and to one sentence where that cannot be."""
+
+import hashlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from installed import claims
+from pyarrow import parquet
+from shop import Shop
+
+from flows.predict import predict_command
+from tasks.errors import BadInput, Stopped
+from tasks.values import ConversionRule, Layout
+
+pytestmark = pytest.mark.filterwarnings("ignore:Found unknown categories")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A folder with a champion in its store, and the champion."""
+    folder = tmp_path_factory.mktemp("champion")
+    claims(200).to_csv(folder / "claims.csv", index=False)
+    return folder, Shop(folder).crown("claims", folder / "claims.csv", ConversionRule("fraud"), Layout("fraud"))
+
+
+@pytest.fixture
+def folder(kept, tmp_path, monkeypatch):
+    """The folder of the store as the current one, rid of what a test wrote."""
+    folder, _ = kept
+    monkeypatch.chdir(folder)
+    before = set(folder.iterdir())
+    yield folder
+    for path in set(folder.iterdir()) - before:
+        path.unlink()
+
+
+def test_the_champions_scores_are_written_and_told(kept, folder, capsys):
+    _, champion = kept
+    predict_command("claims@champion", "claims.csv", "scores.parquet", chunk_rows=50)
+    scores = pd.read_parquet("scores.parquet")
+    np.testing.assert_array_equal(scores["score"], champion.ranker.predict(champion.table.X))
+    assert scores["predicted"].tolist() == champion.ranker.classify(champion.table.X).tolist()
+    out, err = capsys.readouterr()
+    assert f"model    claims/1 (champion), run {champion.run_id}" in out
+    assert "not read fraud" in out
+    assert f"scores.parquet: 200 rows, {(scores['predicted'] == 'yes').sum()} above the threshold" in out
+    assert err == ""
+
+
+def test_the_file_says_where_its_scores_come_from(kept, folder):
+    _, champion = kept
+    predict_command(champion.run_id, "claims.csv", "run.parquet")
+    predict_command("claims/1", "claims.csv", "version.parquet")
+    for name, of_version in (("run.parquet", {}), ("version.parquet", {"manifest_sha256": "0" * 64})):
+        facts = {k.decode(): v.decode() for k, v in parquet.read_schema(name).metadata.items()}
+        assert facts["aucflow.run_id"] == champion.run_id
+        assert facts["aucflow.data_sha256"] == hashlib.sha256((folder / "claims.csv").read_bytes()).hexdigest()
+        assert float(facts["aucflow.threshold"]) == champion.ranker.threshold
+        assert {k: facts[f"aucflow.{k}"] for k in of_version} == of_version
+    assert facts["aucflow.model"] == "claims/1"
+    assert facts["aucflow.training_sha256"] == "1" * 64
+
+
+def test_nothing_is_overwritten_unless_asked_for(folder):
+    (folder / "scores.csv").write_text("mine")
+    with pytest.raises(BadInput, match="add --force"):
+        predict_command("claims@champion", "claims.csv", "scores.csv")
+    assert (folder / "scores.csv").read_text() == "mine"
+    predict_command("claims@champion", "claims.csv", "scores.csv", force=True)
+    assert len(pd.read_csv("scores.csv")) == 200
+
+
+def test_an_interrupt_leaves_no_half_file(folder, monkeypatch):
+    def interrupted(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tasks.predict.score", interrupted)
+    with pytest.raises(Stopped, match="nothing was written"):
+        predict_command("claims@champion", "claims.csv", "scores.csv")
+    assert not [path for path in folder.iterdir() if "scores" in path.name]
+
+
+@pytest.mark.parametrize(
+    "model, data, words",
+    [
+        ("claims@champoin", "claims.csv", "Choose one of claims@champion, claims/1"),
+        ("claims@champion", "clams.csv", "Did you mean 'claims.csv'?"),
+        ("claims@champion", "bad.csv", "missing: 'amount' (is it 'amuont'?)"),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_one_sentence(model, data, words, folder):
+    claims(40).rename(columns={"amount": "amuont"}).to_csv("bad.csv", index=False)
+    with pytest.raises(BadInput) as error:
+        predict_command(model, data, "scores.parquet")
+    assert words in str(error.value)
+    assert not (folder / "scores.parquet").exists()
+
+
+def test_a_folder_without_a_store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match="found none"):
+        predict_command("claims@champion", "new.csv", "scores.parquet")
+    assert not list(tmp_path.iterdir())
