@@ -3,7 +3,11 @@
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
 
 from tasks.catalogue import CONFIGS
 from tasks.values import ExperimentResult, MethodResult
@@ -48,7 +52,9 @@ def load_reference(name: str) -> Reference:
 def beside(result: ExperimentResult) -> dict[str, Any] | None:
     """Return ours and the source's figures, a row for each data set that both have; None where there are none.
 
-    ``above`` tells of each of ours whether its test G-mean is above every one that the source prints for the set.
+    ``above`` tells of each of ours whether its test G-mean is above every one that the source prints for the set, and
+    ``se`` is its standard error over the folds. ``ranks`` are our methods' among each other, best 1, on average over
+    the ``ranked`` sets on which all of them have a figure.
     """
     name = result.config.get("reference")
     if name is None:
@@ -62,12 +68,15 @@ def beside(result: ExperimentResult) -> dict[str, Any] | None:
     rows = [row for row in rows if row["theirs"]]
     if not rows:
         return None
+    whole = [[-ours["gmean"] for ours in row["ours"]] for row in rows if all(row["ours"])]
     return {
         "source": reference.source,
         "machine": reference.machine,
         "methods": methods,
         "labels": [figure.label for figure in rows[0]["theirs"]],
         "rows": rows,
+        "ranked": len(whole),
+        "ranks": rankdata(np.round(whole, 9), axis=1).mean(axis=0).tolist() if whole else [],
     }
 
 
@@ -79,16 +88,22 @@ def _row(dataset: str, methods: Sequence[str], cells: Sequence[MethodResult], fi
         if method not in done:
             ours.append(None)
             continue
-        gmean = 100 * done[method].mean_sd("gmean")[0]
-        ours.append({"gmean": gmean, "seconds": done[method].seconds, "above": gmean > best})
+        gmean, sd = (100 * value for value in done[method].mean_sd("gmean"))
+        se = sd / sqrt(len(done[method].evaluations))
+        ours.append({"gmean": gmean, "se": se, "seconds": done[method].seconds, "above": gmean > best})
     return {"dataset": dataset, "ours": ours, "theirs": figures}
 
 
 def in_short(table: dict[str, Any]) -> str:
-    """Return one sentence: on how many sets each method's test G-mean is above every one that the source prints."""
+    """Return on how many sets each method is above every figure of the source, and how our methods rank."""
     counts = {
         method: sum(row["ours"][place] is not None and row["ours"][place]["above"] for row in table["rows"])
         for place, method in enumerate(table["methods"])
     }
     told = ", ".join(f"{method} on {count}" for method, count in counts.items())
-    return f"of {len(table['rows'])} sets, test G-mean above every figure that the source prints: {told}."
+    above = f"of {len(table['rows'])} sets, test G-mean above every figure that the source prints: {told}."
+    if len(table["ranks"]) < 2:
+        return above
+    order = sorted(zip(table["ranks"], table["methods"], strict=True))
+    ranks = ", ".join(f"{method} {rank:.1f}" for rank, method in order)
+    return f"{above} Mean rank by test G-mean over {table['ranked']} sets, best 1: {ranks}."

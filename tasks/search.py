@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from aucsolvers.metrics import auc, best_gmean_threshold, gmean
+from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
 from tasks.catalogue import GAMMA_FACTOR
-from tasks.configuration import ExperimentConfig, MethodConfig, is_number
+from tasks.configuration import ExperimentConfig, MethodConfig, ValidationConfig, is_number
 from tasks.convert import load
 from tasks.fit import build_kernel, build_solver, fitting_rows, refuse_too_large, reproducible_fits
 from tasks.log import run_logger
@@ -103,6 +103,8 @@ def search_parameters(
     for inner in splits:
         tell(detail=f"{inner.fold + 1}/{len(splits)}")
         scores.append(list(_validation_scores(train, inner, method, config, seed_for(seed, "inner", inner.fold))))
+    if config.validation.cuts_scores_of_others:
+        scores = _cross_fitted(train.y, splits, scores, best_cut(config.validation))
     mean, sd = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1)
     return columns | {"mean": mean.tolist(), "sd": sd.tolist()}
 
@@ -117,8 +119,8 @@ def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Spl
 
 def _validation_scores(
     train: Table, inner: Split, method: MethodConfig, config: ExperimentConfig, seed: int
-) -> Iterator[float]:
-    """Yield every candidate's score on the rows that one inner fold holds out, in their order."""
+) -> Iterator[float | np.ndarray]:
+    """Yield what every candidate makes of the rows that one inner fold holds out, in their order."""
     for scale in config.preprocessing.scales:
         sample = draw_sample(train, inner, method, config.preprocessing.settled(scale), seed)
         prepared, y = {}, {}
@@ -135,19 +137,53 @@ def _validation_scores(
                 X = {part: kernel.transform(rows) for part, rows in prepared.items()}
             for own in method.solver_candidates:
                 solver = build_solver(method, own, seed, X["fitted"]).fit(X["fitted"], y["fitted"])
-                yield _validation_score(solver, X, y)
+                yield _validation_score(solver, X, y, config.validation)
 
 
-def _validation_score(solver: Any, X: dict[str, Any], y: dict[str, np.ndarray]) -> float:
-    """Return the AUC on the rows held out, or the G-mean if there are whole training rows to set its threshold on.
+def _validation_score(
+    solver: Any, X: dict[str, Any], y: dict[str, np.ndarray], validation: ValidationConfig
+) -> float | np.ndarray:
+    """Return the AUC on the rows held out, their G-mean, or their scores where other folds' are to set the threshold.
 
-    The threshold is the one that the final model would take: from all training rows, kept by the sampler or not.
+    A threshold of its own is the one that the final model would take: from all training rows, kept by the sampler or
+    not. Scores that meet other folds' are standardised.
     """
     scores = solver.decision_function(X["held out"])
-    if "whole" not in X:
+    if validation.select_by == "auc":
         return auc(y["held out"], scores)
-    threshold = best_gmean_threshold(y["whole"], solver.decision_function(X["whole"]))
-    return gmean(y["held out"], np.where(scores > threshold, 1, -1))
+    whole = solver.decision_function(X["whole"])
+    if validation.cuts_scores_of_others:
+        return standardised(scores, whole)
+    return gmean(y["held out"], np.where(scores > best_gmean_threshold(y["whole"], whole), 1, -1))
+
+
+def standardised(scores: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+    """Return scores in which the rows that their model was fitted on have median 0 and standard deviation 1.
+
+    Models of different rows differ in both: a pairwise loss does not see a constant that is added to all scores, and in
+    a narrow kernel a row weighs the more in its own score, the fewer rows there are.
+    """
+    spread = float(fitted.std())
+    return (scores - np.median(fitted)) / (spread if spread > 0 else 1.0)
+
+
+def _cross_fitted(
+    y: np.ndarray, splits: tuple[Split, ...], scores: list[list[np.ndarray]], cut: Callable[..., float]
+) -> np.ndarray:
+    """Return every candidate's G-mean on each inner fold, at the threshold that the other folds' scores give."""
+    gmeans = np.empty((len(splits), len(scores[0])))
+    for place, inner in enumerate(splits):
+        others = [other for other in range(len(splits)) if other != place]
+        y_others = np.concatenate([y[splits[other].test] for other in others])
+        for candidate, found in enumerate(scores[place]):
+            threshold = cut(y_others, np.concatenate([scores[other][candidate] for other in others]))
+            gmeans[place, candidate] = gmean(y[inner.test], np.where(found > threshold, 1, -1))
+    return gmeans
+
+
+def best_cut(validation: ValidationConfig) -> Callable[..., float]:
+    """Return what sets a threshold from labels and scores."""
+    return smoothed_gmean_threshold if validation.threshold == "out_of_fold_smoothed" else best_gmean_threshold
 
 
 def best_candidate(name: str | None, search: dict[str, list[Any]]) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from functools import partial
 import numpy as np
 from joblib import Parallel, delayed
 
-from aucsolvers.metrics import best_gmean_threshold
 from tasks.calibrate import fit_calibrator, out_of_fold_scores
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.convert import load
 from tasks.fit import fit_pipeline, reproducible_fits
 from tasks.log import run_logger
 from tasks.progress import announce
+from tasks.search import best_cut
 from tasks.seeds import seed_for
 from tasks.stage import stage
 from tasks.values import UNCERTIFIED, Choice, Dataset, FittedModel, Sample, Split, Table
@@ -65,16 +65,16 @@ def fit_model(
     pipeline = fit_pipeline(table, sample, method, choice.chosen, seed)
     fitted = time.perf_counter()
     whole, solver = table.rows(split.train), pipeline[-1]
-    by_others = config.validation.threshold == "out_of_fold"
-    held_out = None
-    if by_others or method.probabilities is not None:
-        held_out = out_of_fold_scores(whole, method, choice.chosen, config, seed)
+    by_itself, held_out = config.validation.threshold == "training", None
+    if not by_itself or method.probabilities is not None:
+        held_out = out_of_fold_scores(whole, pipeline, method, choice.chosen, config, seed)
+    cut = best_cut(config.validation)
     return FittedModel(
         fold=split.fold,
         pipeline=pipeline,
         chosen=choice.chosen,
         search=choice.search,
-        threshold=best_gmean_threshold(whole.y, held_out if by_others else pipeline.decision_function(whole.X)),
+        threshold=cut(whole.y, pipeline.decision_function(whole.X) if by_itself else held_out),
         objective=getattr(solver, "objective_", float("nan")),
         dual_gap=getattr(solver, "dual_gap_", float("nan")),
         status=getattr(solver, "status_", UNCERTIFIED),

@@ -6,6 +6,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("unhurried", deadline=None)  # the first example may load a compiled kernel
+settings.load_profile("unhurried")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import check_grad
+from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from aucsolvers import metrics
@@ -148,6 +149,88 @@ class TestThreshold:
         assert metrics.gmean(y, predicted) == pytest.approx(math.sqrt(1 / 6))
 
 
+class TestSmoothedThreshold:
+    @staticmethod
+    def drawn(rng, n_pos, n_neg, apart=2.0):
+        return np.repeat([1, 0], [n_pos, n_neg]), np.r_[rng.normal(apart, 1.0, n_pos), rng.normal(0.0, 1.0, n_neg)]
+
+    @staticmethod
+    def quality(y, scores, cuts):
+        """G^2 of the kernel estimates at each cut, by the definition: every pair of a cut and a score."""
+        pos, neg = scores[y == 1], scores[y == 0]
+        widths = [0.9 * min(s.std(), np.subtract(*np.quantile(s, [0.75, 0.25])) / 1.349) for s in (pos, neg)]
+        width = np.sqrt(widths[0] * widths[1]) * (len(pos) * len(neg)) ** -0.1
+        found, spared = norm.cdf((pos[:, None] - cuts) / width), norm.cdf((cuts - neg[:, None]) / width)
+        return found.mean(axis=0) * spared.mean(axis=0)
+
+    def reference(self, y, scores, points=4001):
+        grid = np.linspace(scores.min(), scores.max(), points)
+        return grid[np.argmax(self.quality(y, scores, grid))], grid[1] - grid[0]
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_is_the_best_cut_of_the_kernel_estimates(self, seed):
+        y, scores = self.drawn(np.random.default_rng(seed), 12, 150)
+        expected, step = self.reference(y, scores)
+        assert metrics.smoothed_gmean_threshold(y, scores) == pytest.approx(expected, abs=step)
+
+    def test_varies_less_and_cuts_new_rows_better_than_the_best_cut_of_few_scores(self):
+        rng = np.random.default_rng(0)
+        cuts = {metrics.best_gmean_threshold: [], metrics.smoothed_gmean_threshold: []}
+        for _ in range(100):
+            y, scores = self.drawn(rng, 10, 100)
+            for rule, found in cuts.items():
+                found.append(rule(y, scores))
+        reached = [np.sqrt(norm.cdf(2.0 - np.array(found)) * norm.cdf(found)).mean() for found in cuts.values()]
+        plain, smooth = (np.std(found) for found in cuts.values())
+        assert smooth < 0.75 * plain
+        assert norm.cdf(1.0) > reached[1] > reached[0] + 0.01  # no cut is better than that half way, at 1
+
+    def test_of_many_rows_quantiles_stand_for_a_class(self):
+        y, scores = self.drawn(np.random.default_rng(0), 2_000, 4_000)
+        expected, step = self.reference(y, scores, points=801)
+        assert metrics.smoothed_gmean_threshold(y, scores) == pytest.approx(expected, abs=step)
+
+    @settings(deadline=None, max_examples=50)
+    @given(
+        st.integers(0, 2**32),
+        st.integers(2, 30),
+        st.integers(2, 30),
+        st.sampled_from([1e-300, 1e-3, 1.0, 7.0, 1e300]),
+        st.floats(-100, 100),
+    )
+    def test_moves_with_the_scores_and_turns_with_the_classes(self, seed, n_pos, n_neg, factor, offset):
+        y, scores = self.drawn(np.random.default_rng(seed), n_pos, n_neg, apart=1.0)
+        cut = metrics.smoothed_gmean_threshold(y, scores)
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            moved = metrics.smoothed_gmean_threshold(y, factor * (scores + offset))
+        turned = -metrics.smoothed_gmean_threshold(1 - y, -scores)
+        # two cuts that are equally good may take each other's place by rounding
+        reached = self.quality(y, scores, np.array([cut, moved / factor - offset, turned]))
+        assert reached == pytest.approx(reached[0], abs=1e-6)
+
+    @pytest.mark.parametrize("positive", [[1000.0, 1001.0, 1002.0], [1000.0, 1100.0, 1200.0]])
+    def test_a_wide_gap_is_cut_in_the_middle(self, positive):
+        cut = metrics.smoothed_gmean_threshold([0, 0, 0, 1, 1, 1], [0.0, 1.0, 2.0, *positive])
+        assert cut == pytest.approx(501.0, abs=2.0)
+
+    @pytest.mark.parametrize("tied", [0, 1])
+    def test_a_class_of_equal_scores_takes_the_others_bandwidth(self, tied):
+        rng = np.random.default_rng(0)
+        y, spread = np.repeat([1 - tied, tied], [40, 3]), 2.0 * tied - 1.0
+        scores = np.r_[rng.normal(0.0, 1.0, 40), np.full(3, 2.0 * spread)]
+        assert 0.5 < spread * metrics.smoothed_gmean_threshold(y, scores) < 1.5
+
+    def test_equal_scores_are_cut_as_they_are(self):
+        y = [0, 0, 0, 1, 1]
+        for scores in ([0, 0, 0, 1, 1], [4, 4, 4, 4, 4], [1, 1, 1, 0, 0]):
+            assert metrics.smoothed_gmean_threshold(y, scores) == metrics.best_gmean_threshold(y, scores)
+
+    def test_scores_mostly_equal_still_have_a_spread(self):
+        y = np.repeat([0, 1], [40, 8])
+        scores = np.r_[np.zeros(30), np.linspace(0.1, 0.3, 10), np.linspace(0.4, 1.0, 8)]
+        assert 0.2 < metrics.smoothed_gmean_threshold(y, scores) < 0.6
+
+
 class TestPairwiseObjectives:
     @staticmethod
     def margins(w, X, y):
@@ -191,7 +274,8 @@ class TestPairwiseObjectives:
 class TestRefusals:
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
     def test_scores_must_be_finite(self, bad):
-        for metric in (metrics.auc, metrics.delong, metrics.best_gmean_threshold, metrics.roc_curve_points):
+        thresholds = metrics.best_gmean_threshold, metrics.smoothed_gmean_threshold
+        for metric in (metrics.auc, metrics.delong, *thresholds, metrics.roc_curve_points):
             with pytest.raises(ValueError, match="Expected finite scores, got 1"):
                 metric([0, 1, 1], [0.0, 1.0, bad])
 

@@ -54,6 +54,7 @@ def test_ours_and_theirs_stand_in_one_row_and_the_better_is_bold():
     first = result.results[0]
     assert row["ours"][0] == {
         "gmean": 100 * first.mean_sd("gmean")[0],
+        "se": pytest.approx(100 * np.std(first.fold_values("gmean"), ddof=1) / np.sqrt(len(first.evaluations))),
         "seconds": first.seconds,
         "above": 100 * first.mean_sd("gmean")[0] > 81.55,
     }
@@ -65,6 +66,40 @@ def test_ours_and_theirs_stand_in_one_row_and_the_better_is_bold():
     output = StringIO()
     Console(file=output, width=200).print(console_report(result))
     assert in_short(table) in " ".join(output.getvalue().split())
+
+
+def with_gmeans(result, of_method):
+    """Return the experiment's finished cells, each method with this G-mean on every fold of every set."""
+    cells = []
+    for cell in result.results:
+        found = tuple(
+            replace(e, test=replace(e.test, gmean=of_method[cell.method][cell.dataset])) for e in cell.evaluations
+        )
+        cells.append(replace(cell, evaluations=found))
+    return replace(result, results=tuple(cells))
+
+
+def test_our_methods_are_ranked_over_the_sets_on_which_all_of_them_ended():
+    result = named_as(experiment(), ["wisconsin", "pima"], reference="lu2019")
+    result = replace(result, results=tuple(cell for cell in result.results if cell.error is None))
+    methods = list(dict.fromkeys(cell.method for cell in result.results))
+    gmeans = {method: {"wisconsin": 0.9 - 0.1 * k, "pima": 0.5} for k, method in enumerate(methods)}
+    table = beside(with_gmeans(result, gmeans))
+    both = [row for row in table["rows"] if all(row["ours"])]
+    assert table["ranked"] == len(both) > 0
+    tied = (1 + len(methods)) / 2
+    expected = [
+        np.mean([k + 1 if row["dataset"] == "wisconsin" else tied for row in both]) for k in range(len(methods))
+    ]
+    assert table["ranks"] == pytest.approx(expected)
+    told = in_short(table)
+    assert f"Mean rank by test G-mean over {len(both)} sets, best 1: {methods[0]} {expected[0]:.1f}, " in told
+
+
+def test_a_method_that_ended_nowhere_leaves_nothing_to_rank():
+    table = beside(named_as(experiment(), ["wisconsin", "mine"], reference="lu2019"))
+    assert (table["ranked"], table["ranks"]) == (0, [])
+    assert "Mean rank" not in in_short(table)
 
 
 @pytest.fixture

@@ -1,0 +1,132 @@
+"""Thresholds from rows that a model was not fitted on: whose scores, on which scale, the best cut of what."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aucsolvers import SVMOR
+from aucsolvers.metrics import best_gmean_threshold, gmean, smoothed_gmean_threshold
+from tasks.calibrate import out_of_fold_scores
+from tasks.configuration import ExperimentConfig
+from tasks.search import choose, inner_splits, search_parameters
+from tasks.seeds import seed_for
+from tasks.split import make_splits
+from tasks.train import fit_model
+from tasks.undersample import draw_sample
+from tasks.values import Table
+
+RULES = ("training", "out_of_fold", "out_of_fold_smoothed")
+PLAIN = {"solver": "svm_or", "params": {"lam": 0.01}}
+
+
+def config(method, **validation):
+    return ExperimentConfig.model_validate({"datasets": ["wine"], "methods": [method], "validation": validation})
+
+
+def blobs(n, ratio, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % ratio == 0, 1, -1).astype(np.int8)
+    return Table(pd.DataFrame(rng.normal(size=(n, 3)) + (y > 0)[:, None], columns=list("abc")), y)
+
+
+def first_split(table):
+    return make_splits(table.y, 3, 1, seed=0)[0]
+
+
+def fitted(method, rule, table):
+    whole, split = config(method, threshold=rule), first_split(table)
+    choice = choose(table, split, whole.methods[0], whole, 4)
+    sample = draw_sample(table, split, whole.methods[0], whole.preprocessing, 1)
+    return whole, fit_model(table, split, sample, choice, whole.methods[0], whole, 4)
+
+
+def reached(model, table):
+    return gmean(table.y, np.where(model.pipeline.decision_function(table.X) > model.threshold, 1, -1))
+
+
+@pytest.mark.parametrize("sampler", ["none", "u1"])
+def test_each_rule_cuts_the_scores_that_it_names(sampler):
+    table = blobs(150, 5)
+    train, cuts = table.rows(first_split(table).train), {}
+    for rule in RULES:
+        whole, model = fitted(PLAIN | {"sampler": sampler}, rule, table)
+        cuts[rule] = model.threshold
+    held_out = out_of_fold_scores(train, model.pipeline, whole.methods[0], {"lam": 0.01}, whole, 4)
+    assert cuts["training"] == best_gmean_threshold(train.y, model.pipeline.decision_function(train.X))
+    assert cuts["out_of_fold"] == best_gmean_threshold(train.y, held_out)
+    assert cuts["out_of_fold_smoothed"] == smoothed_gmean_threshold(train.y, held_out)
+    assert len(set(cuts.values())) == 3
+
+
+def distort_every_model(monkeypatch):
+    """Give every model's scores a unit and a zero of its own."""
+    fit, fits = SVMOR.fit, []
+
+    def distorted(self, X, y):
+        fits.append(fit(self, X, y))
+        self.coef_ = 2.0 * len(fits) * self.coef_
+        self.intercept_ = 2.0 * len(fits) * self.intercept_ + 100.0 * len(fits)
+        return self
+
+    monkeypatch.setattr(SVMOR, "fit", distorted)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_unit_and_zero_of_a_models_scores_move_no_decision(monkeypatch, rule):
+    table = blobs(150, 5)
+    usual, test = fitted(PLAIN, rule, table)[1], table.rows(first_split(table).test)
+    distort_every_model(monkeypatch)
+    moved = fitted(PLAIN, rule, table)[1]
+    expected = 2.0 * usual.pipeline.decision_function(test.X) + 100.0
+    assert moved.pipeline.decision_function(test.X) == pytest.approx(expected)
+    assert moved.threshold == pytest.approx(2.0 * usual.threshold + 100.0)
+    assert reached(moved, test) == reached(usual, test)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nor_do_they_move_a_choice(monkeypatch, rule):
+    table, method = blobs(150, 5), {"solver": "svm_or", "grid": [1e-3, 0.1, 10.0]}
+    whole = config(method, threshold=rule, select_by="gmean")
+    usual = search_parameters(table, whole.methods[0], whole, 4)
+    distort_every_model(monkeypatch)
+    assert search_parameters(table, whole.methods[0], whole, 4) == usual
+    assert len(set(usual["mean"])) > 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "cut"), [("out_of_fold", best_gmean_threshold), ("out_of_fold_smoothed", smoothed_gmean_threshold)]
+)
+def test_a_candidates_gmean_is_at_the_threshold_of_the_other_folds(rule, cut):
+    table, method = blobs(150, 5), {"solver": "ls_svm", "grid": [0.01, 1.0]}
+    whole = config(method, threshold=rule, select_by="gmean")
+    found = search_parameters(table, whole.methods[0], whole, 4)
+    splits = inner_splits(table, whole, seed_for(4, "inner splits"))
+    for place, lam in enumerate([0.01, 1.0]):
+        held_out = []
+        for inner in splits:
+            sample = draw_sample(table, inner, whole.methods[0], whole.preprocessing, seed_for(4, "inner", inner.fold))
+            single = config({"solver": "ls_svm", "params": {"lam": lam}})
+            choice = choose(table, inner, single.methods[0], single, 4)
+            scores = fit_model(table, inner, sample, choice, single.methods[0], single, 4).pipeline.decision_function
+            own = scores(table.X)[inner.train]
+            held_out.append((scores(table.X)[inner.test] - np.median(own)) / own.std())
+        gmeans = []
+        for mine, inner in zip(held_out, splits, strict=True):
+            others = [(s, table.y[o.test]) for s, o in zip(held_out, splits, strict=True) if o is not inner]
+            threshold = cut(np.concatenate([y for _, y in others]), np.concatenate([s for s, _ in others]))
+            gmeans.append(gmean(table.y[inner.test], np.where(mine > threshold, 1, -1)))
+        assert found["mean"][place] == pytest.approx(np.mean(gmeans))
+        assert found["sd"][place] == pytest.approx(np.std(gmeans, ddof=1))
+
+
+def test_by_auc_the_threshold_plays_no_part_in_the_choice():
+    table, found = blobs(120, 4), []
+    for rule in RULES:
+        whole = config({"solver": "ls_svm", "grid": [0.01, 1.0]}, threshold=rule)
+        found.append(search_parameters(table, whole.methods[0], whole, 4))
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_rule_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="'training', 'out_of_fold' or 'out_of_fold_smoothed'"):
+        config("svm_or", threshold="smoothed")
