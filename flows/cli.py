@@ -137,6 +137,38 @@ def retrain(config: str, force: bool, replace_champion: bool, verbose: bool, **o
     retrain_command(config, force, replace_champion, options)
 
 
+@cli.command()
+@click.argument("run")
+@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Folds computed side by side.")
+@click.option(
+    "--tolerance", type=click.FloatRange(0, 1), default=1e-6, show_default=True, help="Where bits may differ."
+)
+@click.option("--data", "files", multiple=True, metavar="FILE", help="Where a raw file lies now; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def replay(run: str, workers: int | None, tolerance: float, files: tuple[str, ...], as_json: bool) -> int:
+    """Compute RUN (id, name, experiment or lineage.json) again from its manifest and compare it stage by stage."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.replay import replay_command
+
+    return replay_command(run, workers, tolerance, files, as_json)
+
+
+@cli.command()
+@click.argument("run_a")
+@click.argument("run_b")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def diff(run_a: str, run_b: str, as_json: bool) -> int:
+    """Tell what differs between two runs: data, code, environment, parameters, results."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.replay import diff_command
+
+    return diff_command(run_a, run_b, as_json)
+
+
 _reason = click.option("--reason", required=True, metavar="TEXT", help="Why; it goes into the ledger.")
 
 

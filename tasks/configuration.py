@@ -5,7 +5,7 @@ The YAML is version 1.2 (``yes`` is a word, ``1e-3`` a number, a key given twice
 
 import re
 from itertools import product
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -147,6 +147,9 @@ class MethodConfig(Strict):
     @model_validator(mode="after")
     def _known_params(self) -> "MethodConfig":
         entry = catalogue.solver(self.solver)
+        given = (*self.params.values(), *self.sampler_params.values(), *self.kernel_params.values())
+        if any(isinstance(value, float) and not isfinite(value) for value in given):
+            raise ValueError("Expected finite numbers as parameters, got one that is none. Change it.")
         if self.grid is not None:
             self._check_grid(entry)
         _check_params(self.solver, entry, self.params)

@@ -1,6 +1,7 @@
 """Evaluate: one model's metrics on its training and its test rows, at the threshold set in training."""
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from aucsolvers.metrics import average_precision, delong, gmean, roc_curve_points, sensitivity, specificity
 from tasks.convert import load
@@ -12,7 +13,8 @@ from tasks.values import Dataset, Evaluation, FittedModel, Scores, Split, Table
 
 def score_rows(model: FittedModel, rows: Table) -> tuple[Scores, np.ndarray]:
     """Return the metrics of a model on some rows, and its scores there."""
-    scores = model.pipeline.decision_function(rows.X)
+    with threadpool_limits(1):  # as in training: more threads may add in another order
+        scores = model.pipeline.decision_function(rows.X)
     interval = delong(rows.y, scores)
     predicted = np.where(scores > model.threshold, 1, -1)
     metrics = Scores(
@@ -41,6 +43,6 @@ def evaluate(dataset: Dataset, splits: tuple[Split, ...], models: tuple[FittedMo
         test_metrics, scores = score_rows(model, test)
         fpr, tpr, _ = roc_curve_points(test.y, scores)
         train_metrics, _ = score_rows(model, table.rows(split.train))
-        digest = array_sha256(scores)
-        evaluations.append(Evaluation(split.fold, model.threshold, train_metrics, test_metrics, fpr, tpr, digest))
+        told = (train_metrics, test_metrics, fpr, tpr, scores, array_sha256(scores))
+        evaluations.append(Evaluation(split.fold, model.threshold, *told))
     return tuple(evaluations)

@@ -70,7 +70,8 @@ def lock_sha256() -> str:
 def blas() -> list[dict[str, Any]]:
     """Return the libraries that matrix products and threads come from, and how many threads each would use."""
     kept = ("internal_api", "version", "architecture", "threading_layer", "num_threads")
-    return [{name: library[name] for name in kept if library.get(name)} for library in threadpool_info()]
+    found = [{name: library[name] for name in kept if library.get(name)} for library in threadpool_info()]
+    return sorted(found, key=lambda library: sorted(map(str, library.values())))
 
 
 def processor() -> str:

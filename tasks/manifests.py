@@ -254,9 +254,9 @@ def _is_whole(content: dict[str, Any]) -> bool:
     lists = (content[name] for name, kind in parts.items() if kind is list)
     if not all(isinstance(member, dict) for members in lists for member in members):
         return False
-    cells, folds = content.get("cells", ()), content.get("folds", ())
-    named = all(isinstance(cell.get(name), str) for cell in cells for name in CELL)
-    return named and all(isinstance(fold.get("fold"), int) for fold in folds)
+    if content["kind"] == "run":
+        return all(isinstance(fold.get("fold"), int) for fold in content["folds"])
+    return all(isinstance(cell.get(name), str) for cell in content["cells"] for name in CELL)
 
 
 # The ledger -------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from mlflow.utils.time import get_current_time_millis
 from prefect.runtime import flow_run
 
 from aucsolvers.adapters import unwrapped
-from tasks import plots, store
+from tasks import numeric, plots, store
 from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
 from tasks.facts import environment, git_state, processor, user_name
@@ -240,6 +240,7 @@ def track(
     metrics = [*_fold_metrics(result), *_mean_metrics(result), *_history_metrics(result.final)]
     _log_metrics(run, metrics, model_id)
     _log_curves(run, result)
+    _log_numbers(run, result)
     log_text(run, "config.json", config.model_dump_json(indent=2))
     log_text(run, "folds.json", json.dumps(_fold_table(result), indent=2))
 
@@ -411,6 +412,15 @@ def _log_curves(run: TrackedRun, result: MethodResult) -> None:
             Path(folder, f"{name}.png").write_bytes(plots.png_bytes(figure(result)))
             Path(folder, f"{name}.json").write_text(json.dumps(data(result)), encoding="utf-8")
         run.client.log_artifacts(run.run_id, folder, "curves")
+
+
+def _log_numbers(run: TrackedRun, result: MethodResult) -> None:
+    """Keep coefficients and test scores, so that a replay elsewhere can say how far off it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, numeric.FILE)
+        scores = [evaluation.test_scores for evaluation in result.evaluations]
+        numeric.write_numbers(path, numeric.numbers_of((*result.models, result.final), scores))
+        run.client.log_artifact(run.run_id, str(path))
 
 
 def log_text(run: TrackedRun, name: str, text: str) -> None:

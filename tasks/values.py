@@ -278,6 +278,7 @@ class Evaluation:
     test: Scores
     fpr: np.ndarray
     tpr: np.ndarray
+    test_scores: np.ndarray = field(default_factory=lambda: np.empty(0))
     test_scores_sha256: str = ""
 
 

@@ -1,0 +1,488 @@
+"""Replay: a run computed again from its manifest alone, and set beside what the manifest says of it, stage by stage.
+
+Two claims can be made. With the same code, packages, Python, processor and BLAS every bit has to be the same (*exact*).
+Elsewhere rounding differs, and with it the last digits: then the same rows have to be drawn and the same parameters
+chosen, and the numbers have to agree *within a tolerance*. Nothing is written to the store or to the ledger.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from tasks.check import check
+from tasks.claims import Claim, claim_of
+from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
+from tasks.convert import convert, load
+from tasks.differences import Difference, differences, fold_name, in_words, is_same, shown
+from tasks.download import download
+from tasks.errors import BadInput, RunFailed
+from tasks.evaluate import evaluate
+from tasks.fetch import home
+from tasks.files import file_sha256
+from tasks.ledger import canonical
+from tasks.manifest import cell_sections, fold_sections
+from tasks.manifests import Manifest
+from tasks.numeric import FILE as NUMBERS
+from tasks.numeric import largest_gap, numbers_of, read_numbers
+from tasks.progress import announce
+from tasks.schema import parse
+from tasks.search import search
+from tasks.seeds import seed_for
+from tasks.split import HeldOut, all_rows, split
+from tasks.store import artifact_folder
+from tasks.train import train
+from tasks.undersample import settle_sampler, undersample
+from tasks.values import ConversionRule, Dataset, Finding, MethodResult, RawFile, Split
+
+STAGES = ("manifest", "data", "split", "search", "sample", "fit", "threshold", "scores", "metrics")
+SAME, CLOSE, DIFFERS, UNKNOWN = "same", "within tolerance", "differs", "not compared"
+TOLERANCE = 1e-6
+# A digest says only whether all bits are the same; how many steps it took to a certificate hangs on the last of them.
+BITWISE = ("model_sha256", "test_scores_sha256", "added_sha256", "n_iter")
+PLACES = {
+    "fold": "",
+    "seeds": "",  # one by one, at the stages that draw with them
+    "search": "search",
+    "chosen": "search",
+    "sample": "sample",
+    "solver": "fit",
+    "params": "fit",
+    "certificate": "fit",
+    "model_sha256": "fit",
+    "threshold": "threshold",
+    "test_scores_sha256": "scores",
+}  # of a fold's section, each part's stage
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How one stage came out: ``same``, ``within tolerance``, ``differs`` or ``not compared``, and in words."""
+
+    name: str
+    verdict: str
+    detail: str
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A cell computed again: what could be claimed, and how each stage came out."""
+
+    name: str
+    run_id: str
+    claim: Claim
+    tolerance: float
+    stages: tuple[Stage, ...]
+
+    @property
+    def first_difference(self) -> Stage | None:
+        """Return the first stage that came out otherwise; what follows from it differs by it."""
+        return next((stage for stage in self.stages if stage.verdict == DIFFERS), None)
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether every stage came out the same to the last bit, whatever could be claimed."""
+        return all(stage.verdict == SAME for stage in self.stages[1:])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        first = self.first_difference
+        return {
+            "run_id": self.run_id,
+            "name": self.name,
+            "claim": {"kind": self.claim.kind, "reasons": list(self.claim.reasons), "tolerance": self.tolerance},
+            "replayed": first is None,
+            "bit_for_bit": self.is_exact,
+            "first_difference": None if first is None else first.name,
+            "stages": [
+                {"stage": s.name, "verdict": s.verdict, "detail": s.detail}
+                | {"differences": [difference.as_dict() for difference in s.differences]}
+                for s in self.stages
+            ],
+        }
+
+
+# The recipe -------------------------------------------------------------------------------------------------------
+
+
+class _Part(BaseModel):
+    """What is needed of a part of the manifest; the rest is left alone."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _Raw(_Part):
+    source: str
+    path: str
+    format: str
+    size_bytes: int
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class _Fold(_Part):
+    threshold: float
+    model_sha256: str
+    sample: dict[str, Any]
+
+
+class _Data(_Part):
+    name: str
+    X_sha256: str
+    y_sha256: str
+    raw: tuple[_Raw, ...] = Field(min_length=1, max_length=2)
+    conversion: ConversionRule
+
+
+class Recipe(_Part):
+    """What a cell is made of, as its manifest tells."""
+
+    data: _Data
+    method: MethodConfig
+    config: ExperimentConfig
+    folds: tuple[_Fold, ...] = Field(min_length=1)
+
+    @property
+    def entry(self) -> DatasetConfig | None:
+        """Return the config of its data set."""
+        return next((entry for entry in self.config.datasets if entry.name == self.data.name), None)
+
+    @property
+    def seed(self) -> int:
+        return seed_for(self.config.seed, self.data.name, self.method.label)
+
+
+def recipe_of(manifest: Manifest, workers: int | None = None) -> Recipe:
+    """Return how to compute a cell again: its own data set and method, ``workers`` folds side by side.
+
+    Raises
+    ------
+    BadInput
+        If the run did not finish, or this aucflow does not know what its manifest asks for.
+    """
+    run = manifest.content["run"]
+    if run["status"] != "FINISHED":
+        raise BadInput(
+            f"Expected a run that finished, got {run['name']} ({run['run_id'][:8]}), which is {run['status']}: "
+            f"{run.get('reason')}. Name another run."
+        )
+    recipe = parse(Recipe, manifest.content, f"manifest of {run['name']}")
+    if recipe.entry is None:
+        raise BadInput(
+            f"Expected the data set '{recipe.data.name}' in the manifest's own config, found it not. The manifest of "
+            f"{run['name']} was put together by hand: restore it from a copy."
+        )
+    given = {} if workers is None else {"workers": workers}
+    alone = {"datasets": (recipe.entry,), "methods": (recipe.method,)}
+    return recipe.model_copy(update={"config": recipe.config.model_copy(update=alone | given)})
+
+
+# The raw files ----------------------------------------------------------------------------------------------------
+
+
+class ChangedFile(RunFailed):
+    """A raw file is there, but it is another one than the run read."""
+
+
+def find_raw(recipe: Recipe, files: Iterable[Path] = ()) -> RawFile:
+    """Return the raw files of a run, each known by its digest, wherever they lie now.
+
+    Looked for where the run read it, among ``files``, in the cache under any name, and by its name in the catalogue.
+
+    Raises
+    ------
+    BadInput
+        If a file is not found; says which, with which digest, and where it may be put.
+    ChangedFile
+        If another file lies where the run read it.
+    """
+    found = None
+    for part in reversed(recipe.data.raw):  # the labels of images stand second and belong to the first
+        path = _find(part, recipe, tuple(files))
+        found = RawFile(recipe.data.name, path, part.format, part.source, part.sha256, part.size_bytes, found)
+    return found
+
+
+def _find(part: _Raw, recipe: Recipe, files: tuple[Path, ...]) -> Path:
+    usual = Path(part.path)
+    for candidate in _candidates(part, recipe, files):
+        if _is_it(candidate, part):
+            return candidate.absolute()
+    wanted = f"Expected {part.size_bytes:,} bytes with SHA-256 {part.sha256}"
+    remedy = "Bring the file back, or name where it is with --data."
+    if usual.is_file():
+        raise ChangedFile(f"{wanted} in {usual}, got a file with SHA-256 {file_sha256(usual)}. {remedy}")
+    raise BadInput(f"{wanted} ({part.source}), found them neither at {usual} nor in the cache {home()}. {remedy}")
+
+
+def _is_it(path: Path, part: _Raw) -> bool:
+    return path.is_file() and path.stat().st_size == part.size_bytes and file_sha256(path) == part.sha256
+
+
+def _candidates(part: _Raw, recipe: Recipe, files: tuple[Path, ...]) -> Iterator[Path]:
+    yield Path(part.path)
+    yield from files
+    for folder in ("data", "frames"):
+        yield from sorted((home() / folder).rglob("*"))
+    try:
+        entry = recipe.entry
+        named = download.fn(entry.name, entry.source, entry.format, recipe.config.offline)
+    except (BadInput, RunFailed):
+        return  # what is said then is which file is wanted, not where its name led
+    yield named.path
+    if named.labels is not None:
+        yield named.labels.path
+
+
+# Computing again --------------------------------------------------------------------------------------------------
+
+
+class Broken(RunFailed):
+    """A stage that came to its end in the run and does not now."""
+
+    def __init__(self, stage: str, error: Exception):
+        super().__init__(f"it failed, which it did not in the run: {type(error).__name__}: {error}")
+        self.stage = stage
+
+
+@contextmanager
+def _at(stage: str) -> Iterator[None]:
+    """Say of whatever fails in the block at which stage it did."""
+    try:
+        yield
+    except Exception as error:
+        raise Broken(stage, error) from error
+
+
+def replay(
+    manifest: Manifest, workers: int | None = None, files: Iterable[Path] = (), tolerance: float = TOLERANCE
+) -> Replay:
+    """Compute a cell again and compare; ``workers`` changes nothing but the time that it takes.
+
+    Raises
+    ------
+    BadInput
+        If there is nothing to replay, or a raw file is not found.
+    """
+    recipe, claim = recipe_of(manifest, workers), claim_of(manifest.content)
+    stages = {"manifest": _manifest_stage(manifest)}
+    if not manifest.is_changed:
+        try:
+            for stage in _compared(manifest, recipe, tuple(files), None if claim.is_exact else tolerance):
+                stages[stage.name] = stage
+        except ChangedFile as error:
+            stages["data"] = Stage("data", DIFFERS, str(error))
+        except Broken as error:
+            stages[error.stage] = Stage(error.stage, DIFFERS, str(error))
+    untold = {name: Stage(name, UNKNOWN, "") for name in STAGES}
+    run = manifest.content["run"]
+    return Replay(run["name"], run["run_id"], claim, tolerance, tuple((untold | stages).values()))
+
+
+def _manifest_stage(manifest: Manifest) -> Stage:
+    if manifest.recorded is None:
+        return Stage("manifest", UNKNOWN, f"{shown(manifest.sha256)}, of which this folder's ledger knows nothing")
+    if manifest.is_changed:
+        words = f"the ledger has {shown(manifest.recorded)}, found {shown(manifest.sha256)}: somebody changed it"
+        return Stage("manifest", DIFFERS, f"{words}. `aucflow audit verify` tells more.")
+    return Stage("manifest", SAME, f"{shown(manifest.sha256)}, as in the ledger")
+
+
+def _compared(manifest: Manifest, recipe: Recipe, files: tuple[Path, ...], tolerance: float | None) -> Iterator[Stage]:
+    """Yield every stage as it was compared; nothing is fitted on other data, or on other rows of them."""
+    announce("convert", recipe.data.name)
+    raw = find_raw(recipe, files)
+    with _at("data"):
+        dataset = convert.fn(raw, recipe.data.conversion)
+    with _at("split"):
+        findings, splits = divide(dataset, recipe)
+    announce("split", dataset.name, done=True)
+    again = cell_sections(dataset, splits, recipe.method, recipe.config, recipe.seed, findings)
+    judge = partial(compare_stage, recorded=manifest.content, tolerance=tolerance)
+    first = [judge(stage, again=_as_json(again)) for stage in ("data", "split")]
+    yield from first
+    if any(stage.verdict == DIFFERS for stage in first):
+        return
+    kept = {} if tolerance is None else recorded_numbers(manifest)
+    result = recompute(dataset, splits, recipe)
+    again = _as_json(again | fold_sections(result, recipe.seed))
+    rest = [judge(stage, again=again) for stage in STAGES[3:]]
+    if kept:
+        rest = [_by_numbers(stage, kept, numbers_now(dataset, splits, result), tolerance) for stage in rest]
+    yield from rest
+
+
+def divide(dataset: Dataset, recipe: Recipe) -> tuple[tuple[Finding, ...], tuple[Split, ...]]:
+    """Return what a check of the data finds; and the folds of a run, last the refit's division."""
+    validation, root = recipe.config.validation, recipe.config.seed
+    plan = (validation.folds, validation.repeats, seed_for(root, dataset.name, "split"), validation.grouped)
+    held_out = HeldOut(validation.held_out, seed_for(root, "held out"))
+    return check.fn(dataset, *plan), (*split.fn(dataset, *plan, held_out), all_rows(dataset, held_out))
+
+
+def recompute(dataset: Dataset, splits: tuple[Split, ...], recipe: Recipe) -> MethodResult:
+    """Take the method through all folds and the refit: the stages of a run, called without Prefect."""
+    method, config, seed = settle_sampler(recipe.method, dataset), recipe.config, recipe.seed
+    with _at("search"):
+        choices = search.fn(dataset, splits, method, config, seed)
+    with _at("sample"):
+        samples = undersample.fn(dataset, splits, choices, method, config.preprocessing, seed)
+    with _at("fit"):
+        models = train.fn(dataset, splits, samples, choices, method, config, seed)
+    with _at("metrics"):
+        evaluations = evaluate.fn(dataset, splits[:-1], models[:-1])
+        held_out = evaluate.fn(dataset, splits[-1:], models[-1:])[0] if len(splits[-1].test) else None
+    return MethodResult(
+        dataset.name,
+        recipe.method.label,
+        method.solver,
+        method.sampler,
+        samples=samples,
+        models=models[:-1],
+        evaluations=evaluations,
+        final=models[-1],
+        held_out=held_out,
+    )
+
+
+def _as_json(sections: dict[str, Any]) -> dict[str, Any]:
+    """Return sections as they are read back from a manifest."""
+    return json.loads(canonical(sections))
+
+
+# Comparing --------------------------------------------------------------------------------------------------------
+
+
+def compare_stage(
+    name: str, recorded: Mapping[str, Any], again: Mapping[str, Any], tolerance: float | None = None
+) -> Stage:
+    """Compare one stage: to the last bit, or its numbers within a tolerance and all else to the last bit."""
+    then = stage_view(name, recorded)
+    now = _asked_for(name, then, stage_view(name, again))
+    found = tuple(differences(then, now))
+    if not found:
+        return Stage(name, SAME, _told(name, again))
+    beyond = tuple(d for d in found if tolerance is None or not is_close(d, tolerance))
+    if beyond:
+        more = f" (and {len(beyond) - 1} more)" if len(beyond) > 1 else ""
+        return Stage(name, DIFFERS, in_words(beyond[0]) + more, beyond)
+    if all(d.path[-1] in BITWISE for d in found) and name in ("fit", "scores"):
+        return Stage(name, UNKNOWN, f"{len(found)} digests differ, and the manifest has no numbers to compare", found)
+    return Stage(name, CLOSE, f"{in_words(max(found, key=_gap))} at most", found)
+
+
+def _asked_for(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known now without the facts that an earlier manifest does not have yet."""
+    if name == "data":
+        return {key: value for key, value in now.items() if key in then}
+    if name == "split":
+        return dict(now)
+    return {fold: {k: v for k, v in part.items() if k in then.get(fold, part)} for fold, part in now.items()}
+
+
+def stage_view(name: str, content: Mapping[str, Any]) -> Any:
+    """Return what a manifest says of one stage; where files lie and how long anything took is no part of it."""
+    if name == "data":
+        raw = [{k: v for k, v in file.items() if k not in ("path", "source")} for file in content["data"]["raw"]]
+        return dict(content["data"]) | {"raw": raw}
+    if name == "split":
+        return {"folds": content["splits"]}
+    return {fold_name(fold["fold"]): _fold_view(name, fold) for fold in content["folds"]}
+
+
+def _fold_view(name: str, fold: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a fold's section has of a stage; what belongs to no other belongs to the last."""
+    seeds = fold.get("seeds") or {}
+    seed = {"search": {"seed": seeds.get("train")}, "sample": {"seed": seeds.get("sample")}}.get(name, {})
+    return seed | {key: value for key, value in fold.items() if PLACES.get(key, "metrics") == name}
+
+
+def is_close(difference: Difference, tolerance: float) -> bool:
+    """Tell whether a difference is none within a tolerance: of a number's size, or of 1 where that is larger.
+
+    >>> is_close(Difference(("auc",), 0.5, 0.5 + 1e-9), 1e-6), is_close(Difference(("n_kept",), 5, 6), 1e-6)
+    (True, False)
+    """
+    if difference.path[0] == "findings":  # sentences, which other code may word otherwise
+        return True
+    if difference.path[-1] in BITWISE:
+        return isinstance(difference.first, type(difference.second))
+    return _are_close(difference.first, difference.second, tolerance)
+
+
+def _are_close(first: Any, second: Any, tolerance: float) -> bool:
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(
+            _are_close(*pair, tolerance) for pair in zip(first, second, strict=True)
+        )
+    if isinstance(first, float) and isinstance(second, float):
+        return abs(first - second) <= tolerance * max(1.0, abs(first), abs(second))
+    return is_same(first, second)
+
+
+def _gap(difference: Difference) -> float:
+    first, second = difference.first, difference.second
+    return abs(first - second) if isinstance(first, float) and isinstance(second, float) else 0.0
+
+
+def _told(name: str, content: Mapping[str, Any]) -> str:
+    """Return in words what came out the same."""
+    folds = content.get("folds", [])
+    if name == "data":
+        data = content["data"]
+        size = f"{data['n_rows']:,} rows, {data['n_features']:,} features"
+        return f"{size}, X {shown(data['X_sha256'])}, y {shown(data['y_sha256'])}"
+    if name == "split":
+        return f"{len(content['splits']) - 1} folds and the refit"
+    if name == "sample":
+        kept, added = folds[-1]["sample"]["n_kept"], folds[-1]["sample"]["n_added"]
+        return f"{len(folds)} samples; the refit's {kept:,} rows" + (f" and {added:,} added" if added else "")
+    if name == "metrics":
+        aucs = [fold["test"]["auc"] for fold in folds[:-1]]
+        return f"mean test AUC {float(np.mean(aucs)):.4f}"
+    counted = {"search": "choices", "fit": "models", "threshold": "thresholds"}
+    return f"{len(folds)} {counted[name]}" if name in counted else f"{len(folds) - 1} folds' test rows"
+
+
+# Numbers, where bits differ ---------------------------------------------------------------------------------------
+
+
+def recorded_numbers(manifest: Manifest) -> dict[str, np.ndarray]:
+    """Return the numbers that lie beside a manifest, none if the run kept none.
+
+    Raises
+    ------
+    Broken
+        If they are not those whose digest the manifest has.
+    """
+    listed = {one.get("path"): one.get("sha256") for one in manifest.content.get("artifacts", ())}
+    if f"run/{NUMBERS}" not in listed:
+        return {}
+    with _at("scores"), artifact_folder(f"{manifest.folder.rstrip('/')}/{NUMBERS}") as path:
+        if file_sha256(path) != listed[f"run/{NUMBERS}"]:
+            raise RunFailed(f"{NUMBERS} is not the file whose digest the manifest has")
+        return read_numbers(path)
+
+
+def numbers_now(dataset: Dataset, splits: tuple[Split, ...], result: MethodResult) -> dict[str, np.ndarray]:
+    """Return the numbers of a cell computed again."""
+    table = load(dataset)
+    pairs = zip(splits, result.models, strict=False)  # the refit has no model among those of the folds
+    scores = [model.pipeline.decision_function(table.rows(split.test).X) for split, model in pairs]
+    return numbers_of((*result.models, result.final), scores)
+
+
+def _by_numbers(stage: Stage, kept: Mapping[str, np.ndarray], now: Mapping[str, np.ndarray], tolerance: float) -> Stage:
+    """Return a stage judged by coefficients or scores where digests could not tell."""
+    names = [name for name in kept if name.startswith({"fit": "coef ", "scores": "scores "}.get(stage.name, "-"))]
+    if stage.verdict not in (CLOSE, UNKNOWN) or not names:
+        return stage
+    gap = max(largest_gap(kept[name], now[name]) if name in now else float("inf") for name in names)
+    words = f"{'coefficients' if stage.name == 'fit' else 'scores'} differ by {gap:.1e} of the largest at most"
+    return replace(stage, verdict=CLOSE if gap <= tolerance else DIFFERS, detail=words)
