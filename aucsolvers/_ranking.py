@@ -8,23 +8,23 @@ FEW = 2000  # scores up to which numpy's sort is the faster one; from there on r
 
 
 class Ranking:
-    """The scores of the two classes, each sorted once for all that is asked of them."""
+    """The scores of the two classes, ``pos`` and ``neg``, of which only the first have to be sorted."""
 
     def __init__(self, scores, positive):
         self._scores, self._positive = scores, positive
-        self._pos, self._neg = ascending(scores[positive]), ascending(scores[~positive])
+        self.pos, self.neg = scores[positive], scores[~positive]
 
     @property
     def is_finite(self):
-        """Whether all scores are finite: nan and infinite ones are sorted to the ends."""
-        return bool(np.isfinite([self._pos[0], self._pos[-1], self._neg[0], self._neg[-1]]).all())
+        """Whether all scores are finite."""
+        return bool(np.isfinite(self._scores).all())
 
     def auc_and_threshold(self):
         """Return what ``metrics.auc_of_classes`` and ``metrics.best_gmean_threshold`` return for finite scores."""
-        doubled_wins, low, high = _walk(self._pos, self._neg)
+        doubled_wins, low, high = _best_cut(*bucket_grid(ascending(self.pos)), self.neg)
         middle = low / 2 + high / 2
         threshold = middle if low <= middle < high else low  # rounding may reach high
-        return doubled_wins / (2 * self._pos.size * self._neg.size), threshold
+        return doubled_wins / (2 * self.pos.size * self.neg.size), threshold
 
     def pair_hinge(self):
         """Return 1/k sum_ij max(0, 1 - s_i + s_j) and its slope in each score, 0 at a margin of exactly 1.
@@ -33,11 +33,11 @@ class Ranking:
         c_neg's_neg - c_pos'(s_pos - 1), the slopes -c_pos and c_neg, all over k. Any shift of all scores cancels;
         centring keeps a large common offset out of the rounding.
         """
-        n_pos, n_neg = self._pos.size, self._neg.size
+        n_pos, n_neg = self.pos.size, self.neg.size
         places = [np.flatnonzero(rows) for rows in (self._positive, ~self._positive)]
         # the places of the rows in ascending order of their scores
         of_pos, of_neg = (rows[np.argsort(self._scores[rows])] for rows in places)
-        centred = self._scores - self._neg.mean()
+        centred = self._scores - self.neg.mean()
         counts = np.empty(len(centred))
         counts[of_pos], counts[of_neg] = _count_violations(centred[of_pos] - 1.0, centred[of_neg])
         loss = max(0.0, float(counts @ centred - counts[of_pos].sum()))
@@ -96,7 +96,7 @@ def _radix_sorted(scores):
 
 @kernel()
 def bucket_grid(ordered):
-    """Return the sorted scores with a grid of buckets over them: (ordered, start, origin, scale).
+    """Return the sorted scores, infinity after them, with a grid of buckets over them: (ordered, start, origin, scale).
 
     A value v belongs to bucket (v - origin) * scale, whose scores are at start[bucket] <= place < start[bucket + 1].
     Scores without a span, or with one that overflows, are all in the first.
@@ -105,83 +105,87 @@ def bucket_grid(ordered):
     buckets = 4 * n
     span = ordered[-1] - ordered[0]
     scale = buckets / span if 1e-300 < span < np.inf else 0.0
-    start = np.zeros(buckets + 1, dtype=np.int32)
+    start, ended = np.zeros(buckets + 1, dtype=np.uint32), np.empty(n + 1)
     for i in range(n):
-        start[_bucket(ordered[i], ordered[0], scale, buckets) + 1] += 1
+        start[_bucket(ordered[i], ordered[0], scale, buckets - 1.0) + 1] += 1
+        ended[i] = ordered[i]
+    ended[n] = np.inf
     for bucket in range(buckets):
         start[bucket + 1] += start[bucket]
-    return ordered, start, ordered[0], scale
+    return ended, start, ordered[0], scale
 
 
-@kernel()
-def _bucket(value, origin, scale, buckets):
-    """Return a value's bucket; it never falls as the value rises, rounding included."""
+@kernel(forceinline=True)
+def _bucket(value, origin, scale, last):
+    """Return a value's bucket, up to the last; it never falls as the value rises, rounding included."""
     position = (value - origin) * scale
-    if position >= buckets:
-        return buckets - 1
-    return int(position) if position > 0.0 else 0  # also where infinity times no scale is no number
+    position = position if position > 0.0 else 0.0  # also where infinity times no scale is no number
+    return np.uint32(position if position < last else last)
 
 
-@kernel()
+@kernel(forceinline=True)
 def count_below(ordered, start, origin, scale, value):
-    """Return #{scores < value}: bisection within the value's bucket, which has a quarter of a score on average.
+    """Return #{scores < value}, from the start of the value's bucket, which has a quarter of a score on average.
 
-    The bucket number never falls as the value rises: lower buckets hold only lower scores.
+    The bucket number never falls as the value rises: lower buckets hold only lower scores, higher ones only higher or
+    equal ones. Two steps without a branch, which no processor could predict, are nearly always enough.
     """
-    bucket = _bucket(value, origin, scale, len(start) - 1)
-    low, high = start[bucket], start[bucket + 1]
-    while low < high:
-        middle = (low + high) >> 1
+    bucket = _bucket(value, origin, scale, len(start) - 2.0)
+    place, high = start[bucket], start[bucket + np.uint32(1)]
+    place += np.uint32(ordered[place] < value)
+    place += np.uint32(ordered[place] < value)
+    while ordered[place] < value and place < high:
+        middle = (place + high) >> np.uint32(1)
         if ordered[middle] < value:
-            low = middle + 1
+            place = middle + np.uint32(1)
         else:
             high = middle
-    return low
+    return place
 
 
 @kernel()
 def won_pairs(ordered, start, origin, scale, many):
-    """Return the number of pairs with ordered[q] > many[j], ties counting one half."""
-    twice = 0
+    """Return the number of pairs with ordered[q] > many[j], ties counting one half, from a bucket grid."""
+    twice, n = 0, len(ordered) - 1
     for j in range(len(many)):
         below = count_below(ordered, start, origin, scale, many[j])
         not_above = below
-        if below < len(ordered) and ordered[below] == many[j]:
+        if ordered[below] == many[j]:
             not_above = count_below(ordered, start, origin, scale, np.nextafter(many[j], np.inf))
-        twice += 2 * len(ordered) - below - not_above
+        twice += 2 * n - below - not_above
     return 0.5 * twice
 
 
 @kernel()
-def _walk(pos, neg):
-    """Walk up two sorted arrays, equal scores at once; return twice the wins and the gap to cut in.
+def _best_cut(ordered, start, origin, scale, neg):
+    """Return twice the pairs that positives, in a bucket grid, win against negatives, and the gap to cut in.
 
-    After each distinct score comes a cut: positives and negatives up to it are called negative. TP * TN orders cuts as
-    G-mean does, and in integers equal means equal; of equal cuts the one in the widest gap wins, then the lowest.
-    Without a cut above 0 the gap is the point at the largest score.
+    A cut calls what is below it negative. TP * TN orders cuts as G-mean does, and in integers equal means equal; of
+    equal cuts the one in the widest gap wins, then the lowest. Between two positives next to each other TP is the same,
+    so that the cut right below the upper one is the best. Without a cut above 0 the gap is the point at the largest
+    score.
     """
-    n_pos, n_neg = pos.size, neg.size
-    p = n = wins = best = 0
-    largest = max(pos[-1], neg[-1])
-    low = high = largest
-    while p < n_pos or n < n_neg:
-        value = pos[p] if n == n_neg or (p < n_pos and pos[p] <= neg[n]) else neg[n]
-        from_p, from_n = p, n
-        # "not above" and not "equal": nan, which is neither, must not stop the walk
-        while p < n_pos and not pos[p] > value:
-            p += 1
-        while n < n_neg and not neg[n] > value:
-            n += 1
-        # each positive here is above the negatives before it and level with those here
-        wins += (p - from_p) * (from_n + n)
+    n_pos, wins = len(ordered) - 1, 0
+    # of each place: the number of negatives between that positive and the one before, and the largest of them
+    count, largest = np.zeros(n_pos + 1, dtype=np.int64), np.full(n_pos + 1, -np.inf)
+    for j in range(len(neg)):
+        below = place = count_below(ordered, start, origin, scale, neg[j])
+        if ordered[below] == neg[j]:
+            place = count_below(ordered, start, origin, scale, np.nextafter(neg[j], np.inf))
+        wins += 2 * n_pos - below - place
+        count[place] += 1
+        largest[place] = max(largest[place], neg[j])
+    n = best = 0
+    low = high = max(ordered[n_pos - 1], largest.max())
+    for p in range(n_pos):
+        n += count[p]
         merit = (n_pos - p) * n
-        if merit < best or merit == 0:
+        if merit < best or merit == 0 or (p > 0 and ordered[p] == ordered[p - 1]):
             continue
-        # merit > 0: a positive is still to come, so there is a next score
-        following = pos[p] if n == n_neg else min(pos[p], neg[n])
+        before, after = largest[p] if count[p] > 0 else ordered[p - 1], ordered[p]
         # halves, so that the distance of two huge scores does not overflow
-        if merit > best or following / 2 - value / 2 > high / 2 - low / 2:
-            best, low, high = merit, value, following
+        if merit > best or after / 2 - before / 2 > high / 2 - low / 2:
+            best, low, high = merit, before, after
     return wins, low, high
 
 

@@ -47,7 +47,7 @@ def row_scores(X, w):
 
 def weighted_row_sum(X, weights):
     """Return X' @ weights, summed in float64."""
-    if X.dtype == np.float64:
+    if X.dtype == np.float64 and not sparse.issparse(X):
         return X.T @ weights
     total = np.zeros(X.shape[1])
     _add_rows(as_rows(X), np.asarray(weights, dtype=np.float64), total)
@@ -56,7 +56,7 @@ def weighted_row_sum(X, weights):
 
 def products(X, w):
     """Return X @ w, computed in float64, in the fastest way: its last bits are not those of ``row_scores``."""
-    return X @ w if X.dtype == np.float64 else row_scores(X, w)
+    return X @ w if X.dtype == np.float64 and not sparse.issparse(X) else row_scores(X, w)
 
 
 def busy_columns_first(X):
@@ -90,6 +90,15 @@ def gram(X, rows, weights):
         scaled = X[rows[block]] * roots[block]
         total += scaled.T @ scaled
     return total
+
+
+def row_products(X):
+    """Return X @ X.T as a dense matrix; a CSR X must store an entry once."""
+    if not sparse.issparse(X):
+        return X @ X.T
+    lower, columns = np.zeros((X.shape[0], X.shape[0])), X.tocsc()
+    _multiply_rows(as_rows(X), as_rows(columns), lower)
+    return lower + np.tril(lower, -1).T
 
 
 def squared_norms(X):
@@ -132,6 +141,21 @@ def _add_gram(csr, rows, weights, total):
             scaled, target = weights[k] * data[e], total[indices[e]]
             for g in range(start, e + np.uint32(1)):
                 target[indices[g]] += scaled * data[g]
+
+
+@kernel()
+def _multiply_rows(csr, csc, products):
+    """Add x_i'x_j to the lower triangle of ``products``, column by column of those in which row i has an entry."""
+    data, indices, indptr = csr
+    values, rows, starts = csc
+    for i in range(np.uint32(indptr.size - 1)):
+        target = products[i]
+        for e in range(indptr[i], indptr[i + np.uint32(1)]):
+            column = indices[e]
+            for g in range(starts[column], starts[column + np.uint32(1)]):
+                if rows[g] > i:
+                    break  # the rows of a column are in order
+                target[rows[g]] += data[e] * values[g]
 
 
 @kernel()

@@ -14,7 +14,7 @@ From top to bottom: estimator, drivers, certified points, Newton's system, cutti
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,8 +24,8 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
-from aucsolvers._ranking import bucket_grid, count_below, won_pairs
-from aucsolvers._rows import add, as_rows, gram
+from aucsolvers._ranking import Ranking, bucket_grid, count_below, won_pairs
+from aucsolvers._rows import add, as_rows, gram, products, row_products, row_scores, weighted_row_sum
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ WIDEST, NARROWEST = 1.0, 1e-9
 PAIR_BY_PAIR = (
     1e-5  # width from which slopes are summed pair by pair: differences of sums round to more than the slopes
 )
-NARROWING, LEAST_NARROWING = 8.0, 2.0  # most and least that a band shrinks at once: one to four Newton steps a band
+NARROWING, LEAST_NARROWING = 5.0, 2.0  # most and least that a band shrinks at once: one to four Newton steps a band
 PREDICTED_NARROWING = 1000.0  # most where all pairs stay in the band: the minimum in the next one is known exactly
 # The pairs in a band fall as its width to the power 1 where they are spread evenly, to the power 0 where all stay.
 STAYING, ALL_STAYING = 0.75, 0.1
@@ -48,11 +48,12 @@ FLAT = 0.1  # a line search ends where the slope has fallen to this part of the 
 MAX_TRIALS = 30  # of steps, in a line search
 # More than twice as many rows get their first w from this many, evenly spaced, solved to this gap relative to P; then
 # from 8 times as many, solved to a gap 8 times smaller, and so on. What comes next starts in a band so many times as
-# wide: the two minima differ by more than the gap.
-THIN_ROWS, THIN_TOL, THICKENING, THIN_WIDER = 2_500, 5e-3, 8, 3.0
+# wide, as the two minima differ by more than the gap; and in the widest where Newton's part is more than FAR times P.
+THIN_ROWS, THIN_TOL, THICKENING, THIN_WIDER, FAR = 2_500, 5e-3, 8, 3.0, 100.0
 LARGEST_HESSIAN = 1024  # features, or rows in the band: the matrix then takes 8 MiB
 LARGEST_SUMS = 2**24  # numbers, 128 MiB: sums of sparse rows for the Hessian's mixed part
-SAMPLE, LEAST_SAMPLE = 64, 4096  # rows of either class that make a Hessian: the larger of so many per feature, so many
+SAMPLE, LEAST_SAMPLE = 32, 2048  # rows of either class that make a Hessian: the larger of so many per feature, so many
+SHORT, ENLARGING = 0.5, 8  # a step below this part of Newton's tells that they were too few: so many times as many
 MASTER_STEPS = 5_000  # moves of weight between two planes per plane added: a bound is valid wherever they end
 CG_STEPS, CG_ACCURACY = 250, 0.1  # residual norm, relative: Newton's own error is of that order until the last steps
 
@@ -118,13 +119,14 @@ class SVMOR(LinearScorer):
     An iteration sorts the smaller class, n_min rows, and locates the larger one's scores in a bucket grid:
     O(n d + n + n_min log n_min), plus that for each trial of the line search, without the n d. Newton adds its matrix
     up to 1024 features, O(r d^2 + d^3) for the r rows in the band (stored values instead of one of the d if CSR), of
-    either class at most 4096 or 64 d evenly spaced ones; with more features an r x r system in O(r^3) where r <= 1024,
-    else conjugate gradients, one product with these rows and their transpose each. Data of more than 5,000 rows are
-    first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and so on. None of this touches the
-    certificate, which is of all rows. Memory: a copy of the rows (a second one for conjugate gradients), in
-    float64 also where X is float32 (the products with them run at BLAS's speed in one precision only, and a gap of
-    1e-6 is out of float32's reach), the n_min x d sums behind the matrix, or planes x d. Nothing is drawn: the same
-    input gives the same bits on the same machine and library versions.
+    either class at first at most 2048 or 32 d evenly spaced ones, after short steps more; with more features an r x r
+    system in O(r^3) where r <= 1024, else conjugate gradients, one product with these rows and their transpose each.
+    Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
+    so on. None of this touches the certificate, which is of all rows. Memory: a copy of the rows (for conjugate
+    gradients a second one of those in the band), in float64 also where X is float32 (the products with them run at
+    BLAS's speed in one precision only, and a gap of 1e-6 is out of float32's reach), the n_min x d sums behind the
+    matrix, or planes x d. Nothing is drawn: the same input gives the same bits on the same machine and library
+    versions.
 
     References
     ----------
@@ -194,7 +196,7 @@ def newton(X, y, lam, loss, tol, max_iter, state=None):
     if near is not None:
         point = problem.balance(_look_near(problem, near), tol)
     _descend(run, problem, point)
-    return run.result()
+    return run.result(X, y)
 
 
 def cutting_planes(X, y, lam, loss, tol, max_iter, state=None):
@@ -220,7 +222,7 @@ def cutting_planes(X, y, lam, loss, tol, max_iter, state=None):
         point = problem.look(0.9 * best.w + 0.1 * w if falls else w, width=0.0)
         run.count(point, best, lower_bound=lower_bound)
         best = run.best
-    return run.result()
+    return run.result(X, y)
 
 
 def _first_point(run, problem, state=None):
@@ -247,8 +249,9 @@ def _optimum_of_fewer(problem, max_iter):
 
 
 def _look_near(problem, near):
-    """Return the point at the optimum of fewer rows."""
-    return problem.look(near.w, min(WIDEST, THIN_WIDER * near.width))
+    """Return the point at the optimum of fewer rows, in about its band, or the widest where it turns out to be far."""
+    point = problem.look(near.w, min(WIDEST, THIN_WIDER * near.width))
+    return point if point.newton_part <= FAR * point.objective else problem.change_width(point, WIDEST)
 
 
 def _descend(run, problem, point):
@@ -261,6 +264,8 @@ def _descend(run, problem, point):
         else:
             point, settled = problem.narrow(point, run.target, point.power_of_width(settled)), point
         run.count(point)
+        if point.step < SHORT:
+            problem = problem.with_larger_sample()
     return point
 
 
@@ -309,12 +314,13 @@ class _Run:
     def log(self):
         self.trace.add_with_auc(self.n_iter, self.best.objective, self.gap, self.best.auc())
 
-    def result(self):
+    def result(self, X, y):
         status, state = CONVERGED if self.gap <= self.tol else MAX_ITER, {"w": self.best.w, "width": self.width}
         if status == MAX_ITER and self.idle >= PATIENCE:
             logger.info("no progress in %d iterations: rounding limits the gap to %.3g", self.idle, self.gap)
-        history = self.trace.as_history()
-        return SolverResult(self.best.w, None, self.best.objective, self.gap, self.n_iter, status, history, state)
+        history, w = self.trace.as_history(), self.best.w
+        _, threshold = Ranking(row_scores(X, w), y > 0).auc_and_threshold()
+        return SolverResult(w, -threshold, self.best.objective, self.gap, self.n_iter, status, history, state)
 
 
 # Certified points ------------------------------------------------------------------------------------------------
@@ -369,6 +375,7 @@ class _Point:
     lower_bound: float
     band_part: float
     newton_part: float
+    step: float = 1.0  # along Newton's direction, which has led here
 
     @property
     def width(self):
@@ -404,17 +411,20 @@ def _pose(X, y, lam, loss):
     z_ij = x_i - x_j = (-x_j) - (-x_i): if the negatives are fewer, they take the positives' place with their signs
     changed. Differences do not see a common shift, rounding does: dense rows are moved to where it is small.
     """
-    # in place: the blocks are copies
-    few, many = split_classes(X, y)
-    if few.shape[0] > many.shape[0]:
-        few, many = many, few
-        few *= -1.0
-        many *= -1.0
-    if not sparse.issparse(X):
-        centre = many.mean(axis=0)
-        few -= centre
-        many -= centre
-    return _Problem(few, many, lam, loss == "squared_hinge")
+    positive = y > 0
+    swapped = 2 * np.count_nonzero(positive) > len(y)
+    sign, in_few = -1.0 if swapped else 1.0, positive != swapped
+    if sparse.issparse(X):
+        few, many = split_classes(X, np.where(in_few, 1.0, -1.0))
+        few *= sign  # in place: the blocks are copies
+        many *= sign
+    else:
+        n_few = np.count_nonzero(in_few)
+        centre = weighted_row_sum(X, np.where(in_few, 0.0, 1.0 / (len(y) - n_few)))
+        few, many = np.empty((n_few, X.shape[1])), np.empty((len(y) - n_few, X.shape[1]))
+        _split_about(centre, sign, X, in_few, few, many)
+    sample = max(LEAST_SAMPLE, SAMPLE * X.shape[1])
+    return _Problem(few, many, lam, loss == "squared_hinge", sample)
 
 
 @dataclass(frozen=True)
@@ -425,6 +435,7 @@ class _Problem:
     many: object
     lam: float
     squared: bool
+    sample: int  # most rows of either class that make a Hessian
 
     @cached_property
     def k(self):
@@ -435,17 +446,23 @@ class _Problem:
         n_few = min(self.few.shape[0], n_rows // 2)
         sizes = (self.few, n_few), (self.many, n_rows - n_few)
         few, many = (rows[np.linspace(0, rows.shape[0] - 1, size).astype(np.int64)] for rows, size in sizes)
-        return _Problem(few, many, self.lam, self.squared)
+        return _Problem(few, many, self.lam, self.squared, self.sample)
+
+    def with_larger_sample(self):
+        """Return the problem with more rows in its Hessians, if there are more."""
+        if self.sample >= self.many.shape[0]:
+            return self
+        return replace(self, sample=min(ENLARGING * self.sample, self.many.shape[0]))
 
     def scores(self, w):
         """Return the scores of the few and of the many, up to a common shift that keeps rounding small."""
-        s_few, s_many = self.few @ w, self.many @ w
+        s_few, s_many = products(self.few, w), products(self.many, w)
         centre = s_many.mean()
         return s_few - centre, s_many - centre
 
     def pull(self, of_few, of_many):
         """Return 1/k sum a z from the sums of a over each row's pairs."""
-        return (self.few.T @ of_few - self.many.T @ of_many) / self.k
+        return (weighted_row_sum(self.few, of_few) - weighted_row_sum(self.many, of_many)) / self.k
 
     def band(self, s_few, s_many, width):
         order = np.argsort(s_few)
@@ -455,7 +472,7 @@ class _Problem:
         """Return the point w = 0 with the widest band: all u are 1, in the band and as steep as beyond it."""
         n, m = self.few.shape[0], self.many.shape[0]
         s_few, s_many, loss = np.zeros(n), np.zeros(m), 0.5 if self.squared else 1.0
-        first, last = np.zeros(m, dtype=np.int32), np.full(m, n, dtype=np.int32)
+        first, last = np.zeros(m, dtype=np.uint32), np.full(m, n, dtype=np.uint32)
         sums = np.full(n, float(m)), np.full(m, float(n))
         band = _Band(WIDEST, np.arange(n), bucket_grid(s_few), first, last, sums[0], np.zeros(n), *sums, loss, 1.0)
         return self._certify(np.zeros(self.few.shape[1]), s_few, s_many, band)
@@ -474,7 +491,7 @@ class _Problem:
     def change_width(self, point, width):
         return self._certify(point.w, point.s_few, point.s_many, self.band(point.s_few, point.s_many, width))
 
-    def _certify(self, w, s_few, s_many, band):
+    def _certify(self, w, s_few, s_many, band, step=1.0):
         v = self.pull(band.of_few, band.of_many)
         gradient = self.lam * w - v
         # mean phi*(a) of the squared hinge is mean u+^2/2 = L(w) at its own slopes a = u+
@@ -495,6 +512,7 @@ class _Problem:
             lower_bound=theta * band.slope - 0.5 * theta * theta * curve,
             band_part=0.0 if self.squared else max(0.0, band.loss - band.slope + float(w @ v)),
             newton_part=float(gradient @ gradient) / (2.0 * self.lam),
+            step=step,
         )
 
     def narrow(self, point, tol, power):
@@ -520,7 +538,7 @@ class _Problem:
     def move(self, point, direction):
         """Return the point at about the minimum along the direction; its scores are those of the line search."""
         step, *scores_and_band = self.search_line(point, direction)
-        return self._certify(point.w + step * direction, *scores_and_band)
+        return self._certify(point.w + step * direction, *scores_and_band, step)
 
     def search_line(self, point, direction):
         """Return the step to about the minimum along the direction, the scores there, and their band.
@@ -531,7 +549,7 @@ class _Problem:
         d_few, d_many = self.scores(direction)
         fixed, rising = self.lam * float(point.w @ direction), self.lam * float(direction @ direction)
         start = float(point.gradient @ direction)
-        low, slope_low, high, slope_high, trial = 0.0, start, np.inf, np.inf, 1.0
+        low, slope_low, high, slope_high, side, trial = 0.0, start, np.inf, np.inf, 0, 1.0
         for _ in range(MAX_TRIALS):
             step = trial  # what is returned is what the scores and the band belong to, also when trials run out
             s_few, s_many = point.s_few + step * d_few, point.s_many + step * d_many
@@ -541,10 +559,13 @@ class _Problem:
             risen = step * (fixed + 0.5 * step * rising) + band.loss - point.band.loss if slope > 0.0 else 0.0
             if (abs(slope) <= FLAT * abs(start) and risen <= 0.0) or high - low <= 1e-6 * low:
                 break
+            # an end that stays counts half (Illinois): else the chord to a steep end creeps along from the other one
             if slope < 0.0:
-                low, slope_low = step, slope
+                slope_high *= 0.5 if side < 0 else 1.0
+                low, slope_low, side = step, slope, -1
             else:
-                high, slope_high = step, slope
+                slope_low *= 0.5 if side > 0 else 1.0
+                high, slope_high, side = step, slope, 1
             cut = slope_low / (slope_low - slope_high)
             trial = 2.0 * step if high == np.inf else low + min(0.9, max(0.1, cut)) * (high - low)
         return step, s_few, s_many, band
@@ -563,7 +584,7 @@ class _Problem:
         factor = self.steepness(ratio * point.width) / self.k
         if d <= LARGEST_HESSIAN and not (sparse.issparse(self.few) and n_few * d > LARGEST_SUMS):
             # LAPACK's own driver: on tiny data the checks around it would cost as much as all the rest
-            hessian = _hessian(self, _curvature(point.band, factor, max(LEAST_SAMPLE, SAMPLE * d)))
+            hessian = _hessian(self, _curvature(point.band, factor, self.sample))
             _, direction, failed = linalg.lapack.dposv(hessian.T, -gradient, lower=0, overwrite_a=1)
             if not failed:
                 return direction
@@ -637,34 +658,36 @@ def _solve_by_rows(problem, pairs, gradient):
 
         H^-1 g = (g - R'y) / lam,    (k lam/c + M R R') y = M R g      (Sherman, Morrison, Woodbury).
     """
-    places = np.arange(len(pairs.few))
+    n, places = len(pairs.few), np.arange(len(pairs.few))[:, None]
     both = problem.few[pairs.few], problem.many[pairs.many]
     rows = sparse.vstack(both, format="csr") if sparse.issparse(both[0]) else np.vstack(both)
-    products = rows @ rows.T
-    laplacian = np.diag(np.r_[pairs.of_few, pairs.of_many])
-    shared = (pairs.first <= places[:, None]) & (places[:, None] < pairs.last)
-    laplacian[: len(places), len(places) :] = -1.0 * shared
-    laplacian[len(places) :, : len(places)] = -1.0 * shared.T
-    system = laplacian @ (products.toarray() if sparse.issparse(products) else products)
+    shared = ((pairs.first <= places) & (places < pairs.last)).astype(np.float64)
+
+    def laplacian(values):
+        of_few = pairs.of_few[:, None] * values[:n] - shared @ values[n:]
+        return np.vstack([of_few, pairs.of_many[:, None] * values[n:] - shared.T @ values[:n]])
+
+    system = laplacian(row_products(rows))
     system.ravel()[:: len(system) + 1] += problem.lam / pairs.factor
-    y = linalg.solve(system, laplacian @ (rows @ gradient))
-    return (rows.T @ y - gradient) / problem.lam
+    y = linalg.solve(system, laplacian((rows @ gradient)[:, None]), overwrite_a=True, check_finite=False)
+    return (rows.T @ y.ravel() - gradient) / problem.lam
 
 
 def _conjugate_gradients(problem, pairs, gradient):
     """Solve Newton's system to CG_ACCURACY by products with the Hessian: truncated Newton."""
     if not len(pairs.many):
         return -gradient / problem.lam
-    few, many = problem.few[pairs.few], problem.many[pairs.many]
+    few = problem.few[pairs.few]
+    many = problem.many if len(pairs.many) == problem.many.shape[0] else problem.many[pairs.many]  # all: in their order
     direction, residual = np.zeros_like(gradient), -gradient
     search, norm = residual.copy(), float(residual @ residual)
     target = CG_ACCURACY**2 * norm
     for _ in range(CG_STEPS):
-        d_few, d_many = few @ search, many @ search
+        d_few, d_many = products(few, search), products(many, search)
         centre = d_many.mean()  # a common shift, which keeps rounding small
         of_few, of_many = _curve_pairs(d_few - centre, d_many - centre, pairs.first, pairs.last, pairs.of_few)
-        image = few.T @ (pairs.factor * of_few)
-        image -= many.T @ (pairs.factor * of_many)
+        image = weighted_row_sum(few, pairs.factor * of_few)
+        image -= weighted_row_sum(many, pairs.factor * of_many)
         # y += a x in place: on wide data fresh memory would cost more than the sums
         linalg.blas.daxpy(search, image, a=problem.lam)
         step = norm / float(search @ image)
@@ -710,12 +733,22 @@ class _Master:
 # Kernels ---------------------------------------------------------------------------------------------------------
 
 
+@kernel()
+def _split_about(centre, sign, rows, in_few, few, many):
+    """Set few and many to sign * (row - centre), each row in the one that it belongs to."""
+    seen = 0
+    for i in range(len(rows)):
+        target = few[seen] if in_few[i] else many[i - seen]
+        seen += in_few[i]
+        for f in range(rows.shape[1]):
+            target[f] = sign * (rows[i, f] - centre[f])
+
+
 @kernel(error_model="numpy")
 def _survey(order, s_few, s_many, width, squared):
     """Return what a _Band holds after its order: of rows in their own order, but for members and beyond."""
     n, m = len(s_few), len(s_many)
-    ordered = s_few[order]
-    grid = bucket_grid(ordered)
+    grid = bucket_grid(s_few[order])
     first, last, members, beyond, of_places, of_many, loss, slope = _sum_pairs(*grid, s_many, width, squared)
     of_few = np.empty(n)
     for q in range(n):
@@ -726,19 +759,19 @@ def _survey(order, s_few, s_many, width, squared):
 
 @kernel(error_model="numpy")
 def _sum_pairs(ordered, start, origin, scale, many, width, squared):
-    """Sum loss and slopes over all pairs of a score in ``ordered`` and one of ``many``, u = 1 - ordered[q] + many[j].
+    """Sum loss and slopes over all pairs of a score in a bucket grid and one of ``many``, u = 1 - ordered[q] + many[j].
 
     Slopes are 0 for u <= -width, 1 for u >= width and (u + width) / (2 width) between; of the squared hinge max(0, u).
     Returns first, last, members, beyond, of_places, of_many as in _Band, and the sums of loss and slopes.
     """
-    n, m = len(ordered), len(many)
+    n, m = len(ordered) - 1, len(many)
     steep = 1.0 if squared else (0.5 / width if width > 0.0 else 0.0)
     reach = 0.0 if squared else width
     one_by_one = not squared and width < PAIR_BY_PAIR
     # 1. prefix sums of scores and squares: the sums over any run of places are differences
     sums, squares = _sum_prefixes(ordered)
     # 2. each of the many: its run of places in the band, its loss and slopes; the run's ends, for step 3
-    first, last, of_many = np.zeros(m, dtype=np.int32), np.zeros(m, dtype=np.int32), np.zeros(m)
+    first, last, of_many = np.zeros(m, dtype=np.uint32), np.zeros(m, dtype=np.uint32), np.zeros(m)
     opened, closed, moment = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1)
     of_places = np.zeros(n)
     loss = total = 0.0
@@ -748,15 +781,15 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
             opened[0] += 1  # near the optimum the most common case: below all that it is paired with
             closed[0] += 1
             continue
+        a = violated = b = count_below(ordered, start, origin, scale, edge + reach)
         # in a narrow band mostly a = b, which one look tells
-        a = b = count_below(ordered, start, origin, scale, edge + reach)
-        if ordered[b - 1] >= edge - reach:
-            a = count_below(ordered, start, origin, scale, edge - reach)
-        violated = count_below(ordered, start, origin, scale, edge) if a < b else a
         if squared:
-            a = 0
+            a = np.uint32(0)
             loss += 0.5 * max(0.0, violated * edge * edge - 2.0 * edge * sums[violated] + squares[violated])
-        else:
+        elif ordered[b - np.uint32(1)] >= edge - reach:
+            a = count_below(ordered, start, origin, scale, edge - reach)
+            violated = count_below(ordered, start, origin, scale, edge)
+        if not squared:
             loss += violated * edge - sums[violated]
         first[j], last[j] = a, b
         opened[a] += 1
@@ -785,9 +818,9 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
 
 @kernel()
 def _sum_prefixes(ordered):
-    """Return the sums of the first q scores, and of their squares, for every q from 0 to n."""
-    sums, squares = np.zeros(len(ordered) + 1), np.zeros(len(ordered) + 1)
-    for q in range(len(ordered)):
+    """Return the sums of the first q scores of a bucket grid, and of their squares, for every q from 0 to n."""
+    sums, squares = np.zeros(len(ordered)), np.zeros(len(ordered))
+    for q in range(len(ordered) - 1):
         sums[q + 1] = sums[q] + ordered[q]
         squares[q + 1] = squares[q] + ordered[q] * ordered[q]
     return sums, squares

@@ -154,9 +154,9 @@ def solve_by_cholesky(X, y, lam, tol, max_iter):
     # 1. the usual case: the moments certify w, and the rows are read once more, for their scores
     gap = moments.gap_bound(hessian, w, lam)
     if gap <= tol:
-        scores = row_scores(X, w)
-        area, threshold = Ranking(scores, positive).auc_and_threshold()
-        objective = 0.5 * lam * float(w @ w) + mean_pair_square(scores[positive], scores[~positive])
+        ranking = Ranking(row_scores(X, w), positive)
+        area, threshold = ranking.auc_and_threshold()
+        objective = 0.5 * lam * float(w @ w) + mean_pair_square(ranking.pos, ranking.neg)
         trace.add_with_auc(n_iter, objective, gap, area)
         return SolverResult(w, -threshold, objective, gap, n_iter, CONVERGED, trace.as_history())
     # 2. rounding may be in the way: the gradient from the rows, and Newton steps that correct the factorisation

@@ -38,11 +38,13 @@ from aucsolvers._rows import (
     weighted_row_sum,
 )
 
-FIRST_RANGE = 0.1  # of projected gradients, whose natural scale is 1: loose, the gap decides how much it is tightened
+# Range of projected gradients, whose natural scale is 1, at which descent first looks whether it has arrived: where the
+# gap is about tol, which is at so many times tol, but between these. From there on the gap decides.
+FIRST_RANGE, LEAST_RANGE, LARGEST_RANGE = 1000.0, 1e-3, 0.1
 TIGHTEST = 0.01  # part of the range that is left when it is tightened: the gap falls about as the range does
 # A visit costs about 1.2 ns per dense column and 3 ns per stored entry of a sparse row (measured).
 SPARSE_PAYS_BELOW = 0.3
-CROWDED_ABOVE = 4096  # columns of sparse rows, whose weights no longer fit into the nearest cache
+CROWDED_ABOVE = 2**16  # columns of sparse rows, whose weights no longer fit into half of the second-level cache
 
 # Newton's steps
 LARGEST_HESSIAN = 1024  # features: the matrix then takes 8 MiB
@@ -245,7 +247,7 @@ def _descend(run, alpha, rng, max_visits):
     fixed = as_rows(problem.X), problem.constants, problem.bias
     order = np.arange(n, dtype=np.uint32)
     n_active, high, low = n, np.inf, -np.inf
-    pg_range, checkpoint, end = FIRST_RANGE, run.updates + n, run.updates + max_visits
+    pg_range, checkpoint, end = run.first_range, run.updates + n, run.updates + max_visits
     while not run.done and run.updates < end:
         # 1. As many passes over the active rows as n random numbers shuffle: one at first, hundreds after shrinking.
         draws = rng.integers(2**32, size=n, dtype=np.uint32)
@@ -319,12 +321,14 @@ class _Problem:
         """Return how many rows descent visits before Newton's steps take over: about half of what those steps cost.
 
         Measured in visits, a step costs 0.3 n for three readings of all rows in their order, 2000 for its calls, and
-        d^2 / 12 for its system of equations; with the squared hinge also d / 48 n for the matrix of many free rows.
+        d^2 / 12 for its system of equations; with the squared hinge also d / 48 n for the matrix of many free rows,
+        or a sixth of the row's stored entries where they are few.
         """
         n, d = self.X.shape
         if d > LARGEST_HESSIAN:
             return np.inf
-        steps, squares = (3, d / 48) if self.squared else (8, 0.0)
+        a_row = min(d / 48, self.X.nnz / n / 6) if sparse.issparse(self.X) else d / 48
+        steps, squares = (3, a_row) if self.squared else (8, 0.0)
         return steps * (n * (0.3 + squares) + 2000 + d * d / 12)
 
 
@@ -365,6 +369,8 @@ class _Run:
     def __init__(self, problem, tol, max_iter):
         self.problem, self.max_iter = problem, max_iter
         self.target = tol * problem.cost.sum()  # P(0) = sum C_i for both losses
+        self.first_range = min(max(FIRST_RANGE * tol, LEAST_RANGE), LARGEST_RANGE)
+        self.classes = np.flatnonzero(problem.y > 0), np.flatnonzero(problem.y < 0)
         self.trace, self.point = Trace(), None
         self.passes = self.updates = self.certified_at = 0
 
@@ -384,8 +390,7 @@ class _Run:
         gap += 0.5 * float(np.sum((w - w_of_alpha) ** 2))  # eq. 1 below
         objective = self.problem.norm_and_linear_term(w) + loss
         self.point, self.certified_at = _Point(alpha, w, objective, gap), self.updates
-        positive = self.problem.y > 0
-        self.trace.add(self.updates, self.point.objective, gap, scores[positive], scores[~positive])
+        self.trace.add(self.updates, self.point.objective, gap, *(scores[rows] for rows in self.classes))
 
     def result(self):
         """Return the last certified point as a SolverResult."""

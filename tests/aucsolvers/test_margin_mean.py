@@ -294,9 +294,9 @@ class TestDegenerateData:
     @pytest.mark.parametrize("case", CASES)
     def test_result_is_finite(self, case, kernel, fit_intercept):
         X, y = self.CASES[case]
-        svm = MarginMeanSVM(kernel=kernel, fit_intercept=fit_intercept, max_iter=2000).fit(X, y)
+        svm = MarginMeanSVM(kernel=kernel, fit_intercept=fit_intercept, max_iter=2000, random_state=0).fit(X, y)
         assert np.isfinite(svm.decision_function(X)).all() and np.isfinite(svm.objective_)
-        assert svm.objective_ <= svm.lam2 * (1 + 1e-9)  # no worse than w = 0, but for what the gap says
+        assert svm.objective_ - svm.dual_gap_ <= svm.lam2 * (1 + 1e-9)  # no worse than w = 0, but for what the gap says
         assert svm.dual_gap_ >= 0
 
     def test_all_zero_rows_reach_their_optimum(self):

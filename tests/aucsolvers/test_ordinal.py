@@ -1,6 +1,7 @@
 """SVMOR: kernels against enumerated pairs, optima against foreign solvers, certificates against the truth."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -253,6 +254,43 @@ class TestSteps:
         point = problem.move(point, -point.gradient)
         for moved, fresh in zip((point.s_few, point.s_many), problem.scores(point.w), strict=True):
             np.testing.assert_allclose(moved, fresh, rtol=1e-12, atol=1e-12)
+
+    def test_a_line_search_does_not_creep_up_to_a_late_kink(self, monkeypatch):
+        # along the direction the slope rises evenly from -20/21, and from 0.91 on 45 times as fast, by the last row
+        X = np.r_[np.tile([1.0, 0.0], (20, 1)), [[0.0, 100.0]], np.zeros((30, 2))]
+        problem = module._pose(X, np.repeat([1.0, -1.0], [21, 30]), 1e-9, "squared_hinge")
+        point, direction, looks = problem.look(np.array([0.0, 0.283]), 1.0), np.array([1.0, -0.3]), []
+        look = module._Problem.band
+        monkeypatch.setattr(module._Problem, "band", lambda *arguments: looks.append(1) or look(*arguments))
+        step, *_ = problem.search_line(point, direction)
+        assert 0.89 < step < 0.95 and len(looks) <= 12
+        end = problem.look(point.w + step * direction, 1.0)
+        assert abs(end.gradient @ direction) <= module.FLAT * abs(point.gradient @ direction)
+
+    @pytest.mark.parametrize("storage", STORAGES)
+    def test_short_steps_enlarge_the_sample(self, storage, monkeypatch):
+        # a feature of few rows, which a small sample misses: its curvature then is taken to be lam
+        rng = np.random.default_rng(0)
+        rare = 5.0 * (rng.random(3000) < 0.01)
+        X = np.c_[rng.normal(size=(3000, 4)), rare * rng.normal(size=3000)]
+        y = np.where(X.sum(axis=1) + rng.normal(size=3000) > 2, 1.0, -1.0)
+        monkeypatch.setattr(module, "SAMPLE", 1)
+        monkeypatch.setattr(module, "LEAST_SAMPLE", 30)
+        n_iter = []
+        for enlarging in (1, 4):
+            monkeypatch.setattr(module, "ENLARGING", enlarging)
+            result = newton(storage(X), y, 1e-3, "squared_hinge", 1e-9, 500)
+            assert result.status == "converged"
+            n_iter.append(result.n_iter)
+        assert n_iter[1] < 0.5 * n_iter[0]
+
+    def test_far_from_the_optimum_the_band_starts_wide(self):
+        X, y = small(20, 30, 4, seed=5)
+        problem, widths = module._pose(X, y, 1e-4, "hinge"), []
+        for sign in (1.0, -1.0):
+            near = SimpleNamespace(w=sign * SVMOR(1e-4).fit(X, y).coef_.ravel(), width=1e-3)
+            widths.append(module._look_near(problem, near).width)
+        assert widths == [module.THIN_WIDER * 1e-3, module.WIDEST]
 
     @pytest.mark.parametrize("seed", range(5))
     def test_no_step_raises_the_smoothed_objective(self, seed):

@@ -1,4 +1,4 @@
-"""One walk over sorted scores against the metrics, which sort and search for each question anew."""
+"""One sort of the positive scores against definitions that sort and search for each question anew."""
 
 from itertools import pairwise
 
@@ -79,6 +79,14 @@ def test_the_bucket_grid_counts_as_searchsorted_does(scores, values):
         assert count_below(*grid, value) == np.searchsorted(scores, value)
     ties = np.r_[scores, values]
     assert won_pairs(*grid, ties) / (len(scores) * len(ties)) == pytest.approx(slow_auc(scores, ties), abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 3, 40, 3000])
+def test_what_is_no_number_ends_no_search(n):
+    """Of such scores nothing is promised but an answer."""
+    scores = np.tile([np.nan, 1.0, -2.0, np.inf], n)[: 3 * n]
+    assert 0.0 <= auc_of_classes(scores, scores[::-1]) <= 1.0
+    Ranking(scores, np.arange(len(scores)) % 2 == 0).auc_and_threshold()
 
 
 @settings(deadline=None, max_examples=200)

@@ -14,6 +14,7 @@ from aucsolvers._rows import (
     dot,
     gram,
     products,
+    row_products,
     row_scores,
     squared_norms,
     weighted_row_sum,
@@ -54,6 +55,11 @@ class TestSumsOverTheMatrix:
         assert_allclose(weighted_row_sum(form(X), weights), weights @ X.astype(np.float64), rtol=1e-12, atol=1e-14)
         many = np.full((100_000, 1), 0.1, dtype=dtype)
         assert_allclose(weighted_row_sum(form(many), np.ones(100_000)), [1e5 * float(dtype(0.1))], rtol=1e-11)
+
+    def test_products_of_all_pairs_of_rows(self, form, dtype):
+        X = matrix(dtype=dtype)
+        dense = X.astype(np.float64)
+        assert_allclose(row_products(form(X)), dense @ dense.T, rtol=2e-6 if dtype == np.float32 else 1e-13, atol=1e-6)
 
     def test_gram_of_some_rows(self, form, dtype):
         """More rows than one block holds, repeated rows included: each counts with its own weight."""

@@ -199,13 +199,13 @@ def twin(X, y, C, squared, passes, seed):
     """Algorithm 3 of Hsieh et al. on rows (x, 1), as plain Python; replays the solver's random numbers.
 
     Every call of the generator yields n numbers, which shuffle the active rows for as many passes as they last for. As
-    tol = 0 is never met, the range becomes a hundredth each time that all rows are within it.
+    tol = 0 is never met, the range starts as its least, and becomes a hundredth each time that all rows are within it.
     """
     n = len(y)
     Z = np.column_stack([X, np.ones(n)])
     upper, diagonal = (np.inf, 0.5 / C) if squared else (C, 0.0)
     alpha, w, order, active = np.zeros(n), np.zeros(Z.shape[1]), list(range(n)), n
-    high, low, pg_range = np.inf, -np.inf, 0.1
+    high, low, pg_range = np.inf, -np.inf, module.LEAST_RANGE
     rng, draws = np.random.default_rng(seed), []
     for _ in range(passes):
         if len(draws) < active:
