@@ -27,7 +27,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Expected Python 3.11, 3.12 or 3.13 on PATH, found none. Install one, or name it: make demo PYTHON=/path/to/python3" >&2; exit 2; }
 	@echo "installing into $(VENV) (once, about a minute and a half)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 

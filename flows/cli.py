@@ -219,6 +219,42 @@ def predict(verbose: bool, **options: Any) -> None:
 
 
 @cli.command()
+@click.argument("config")
+@click.option("--cron", metavar="'M H D M W'", help="Minute, hour, day, month, weekday: '0 3 * * *' is daily at 3:00.")
+@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="Of --cron, such as Europe/Berlin.")
+@click.option("--on-change", is_flag=True, help="Whenever the data file changes, while `aucflow serve` runs.")
+@click.option("--name", metavar="NAME", help="Name of the deployment; default: the model's.")
+def deploy(config: str, cron: str | None, timezone: str, on_change: bool, name: str | None) -> None:
+    """Say when to retrain by CONFIG; `aucflow serve` then does. Again with the same name: changes it."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.deploy import deploy_command
+
+    deploy_command(config, cron, timezone, on_change, name)
+
+
+@cli.command()
+@click.option("--limit", type=click.IntRange(1, 64), default=1, show_default=True, help="Most runs at the same time.")
+@click.option(
+    "--look-every",
+    type=click.FloatRange(0.1, 86_400),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="Between two looks at a data file (deploy --on-change).",
+)
+def serve(limit: int, look_every: float) -> None:
+    """Start what was deployed from this folder, on its schedule or when its data change, until Ctrl-C."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.serve import serve_command
+
+    serve_command(limit, look_every)
+
+
+@cli.command()
 @click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
 def ui(port: int) -> None:
     """Open MLflow's pages for the runs of this folder, on loopback."""

@@ -46,6 +46,7 @@ def run_flow(experiment: ExperimentConfig) -> tuple[Any, Path]:
     check_store()
     recover()
     prefect.wait()
+    recover_flow_runs()
     return run_experiment(experiment)
 
 
@@ -59,6 +60,17 @@ def recover() -> None:
     client, ledger = store.open_store(), store.ledger()
     for sentence in (*end_interrupted_runs(client, ledger), *registry.recover(client, ledger)):
         Console(stderr=True).print(f"aucflow: {sentence}", highlight=False, soft_wrap=True)
+
+
+def recover_flow_runs() -> None:
+    """Bring to an end in Prefect what a killed command left open there, and say so."""
+    from prefect.client.orchestration import get_client
+
+    from tasks.flow_runs import end_interrupted_flow_runs
+
+    with get_client(sync_client=True) as client:
+        for sentence in end_interrupted_flow_runs(client):
+            Console(stderr=True).print(f"aucflow: {sentence}", highlight=False, soft_wrap=True)
 
 
 def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig:

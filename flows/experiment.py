@@ -14,6 +14,7 @@ from tasks.convert import convert
 from tasks.download import download
 from tasks.errors import RunFailed
 from tasks.evaluate import evaluate
+from tasks.flow_runs import claim_flow_run
 from tasks.log import run_logger
 from tasks.progress import announce
 from tasks.report import write_report
@@ -33,6 +34,7 @@ def run_experiment(config: ExperimentConfig) -> tuple[ExperimentResult, Path]:
 
     All data are read and checked before anything is written to the store, so bad input leaves no trace there.
     """
+    claim_flow_run()
     prepared = [prepare(entry, config) for entry in config.datasets]
     with tracked_experiment(config, tuple(p.dataset for p in prepared)) as run:
         cells = [run_method(p, method, config, run) for p in prepared for method in config.methods]

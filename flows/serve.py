@@ -1,0 +1,202 @@
+"""`aucflow serve`: starts in the foreground what was deployed from this folder, on its schedule or when data change.
+
+Each run is a process of its own, which ends with this one. Of whatever kills one of them nothing stays "running":
+this process tells of its runs, and the next command of this one.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from subprocess import Popen
+from uuid import UUID
+
+from filelock import FileLock, Timeout
+from httpx import HTTPStatusError, TransportError
+from rich.console import Console
+
+from flows.commands import recover
+from flows.signals import stoppable
+from tasks import scheduler, store
+from tasks.child import end_child, start_child
+from tasks.configuration import FROM_AFAR
+from tasks.errors import BadInput, RunFailed
+from tasks.flow_runs import crash, end_interrupted_flow_runs
+from tasks.retraining import load_retrain_config
+from tasks.scheduler import Deployment, Scheduler
+from tasks.watch import FileWatch
+
+POLL_S = 1
+END_S = 8  # for a run to end of itself once it is told to
+
+
+def serve_command(limit: int, look_every: float) -> None:
+    """Run what is due until a signal ends it."""
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    store.check_store()
+    with stoppable(), only_one(), scheduler.open_scheduler() as opened, tempfile.TemporaryDirectory() as logs:
+        store.open_store()  # whose tables two runs at a time must not make
+        recover()
+        for sentence in end_interrupted_flow_runs(opened.client):
+            console.print(f"aucflow: {sentence}")
+        serving = Serving(opened, console, Path(logs), limit, look_every)
+        console.print(f"serving {Path.cwd()} on {opened.url.removesuffix('/api')} (Ctrl-C ends it)")
+        try:
+            while True:
+                serving.step()
+                time.sleep(POLL_S)
+        except BaseException as error:
+            error.add_note(serving.end())
+            raise
+
+
+@contextmanager
+def only_one() -> Iterator[None]:
+    """Refuse to serve a folder that is served already: its runs would start twice as many at a time."""
+    store.FOLDER.mkdir(exist_ok=True)
+    lock = FileLock(store.FOLDER / "serve.lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RunFailed(f"Expected {Path.cwd()} to be served once, got a second `aucflow serve`. End one.") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run that was started here."""
+
+    deployment: str
+    deployment_id: UUID
+    process: Popen[bytes]
+    log: Path
+
+    def how_it_ended(self) -> str:
+        """Say in words what the system tells of the end of its process."""
+        code = self.process.returncode
+        if code < 0:
+            return f"signal {-code} ended its process"
+        return f"its process ended with code {code}: {scheduler.last_line(self.log) or 'it said nothing'}"
+
+
+@dataclass
+class Serving:
+    """What runs and what is watched; one step looks after all of it."""
+
+    scheduler: Scheduler
+    console: Console
+    logs: Path
+    limit: int
+    look_every: float
+    deployed: tuple[Deployment, ...] = ()
+    running: dict[UUID, Running] = field(default_factory=dict)
+    watches: dict[UUID, FileWatch] = field(default_factory=dict)
+    looked: float = float("-inf")
+    told: dict[str, str] = field(default_factory=dict)
+
+    def step(self) -> None:
+        """Tell of runs that have ended, look at the data files if it is time, start what is due."""
+        if not self.scheduler.is_up:
+            raise RunFailed("Expected the Prefect server of `aucflow serve` to run, got its end. Serve again.")
+        try:
+            for run_id in [run_id for run_id, run in self.running.items() if run.process.poll() is not None]:
+                self._settle(run_id)
+            self._follow(scheduler.deployments(self.scheduler.client))
+            if time.monotonic() - self.looked >= self.look_every:
+                self.looked = time.monotonic()
+                for deployment in self.deployed:
+                    self._look(deployment)
+            self._start_due()
+            self._complain("the Prefect server", "")
+        except (TransportError, HTTPStatusError) as error:
+            if isinstance(error, HTTPStatusError) and error.response.is_client_error:
+                raise
+            self._complain("the Prefect server", f"does not answer ({type(error).__name__}); trying again")
+
+    def end(self) -> str:
+        """End all runs; say how many there were."""
+        names = [run.deployment for run in self.running.values()]
+        for run in self.running.values():
+            run.process.terminate()
+        deadline = time.monotonic() + END_S
+        for run_id, run in list(self.running.items()):
+            end_child(run.process, max(0.1, deadline - time.monotonic()))
+            try:
+                self._settle(run_id, "`aucflow serve` was ended")
+            except (TransportError, HTTPStatusError):  # the next command finds it
+                self._say(run.deployment, "ended; the Prefect server did not hear of it")
+        return f"ended the run of {', '.join(names)}" if names else "nothing was running"
+
+    def _say(self, name: str, text: str) -> None:
+        self.console.print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {name}: {' '.join(text.split())}")
+
+    def _complain(self, name: str, text: str) -> None:
+        """Say what stands in the way, once, and nothing if nothing does."""
+        if text and self.told.get(name) != text:
+            self._say(name, text)
+        self.told[name] = text
+
+    # Runs ---------------------------------------------------------------------------------------------------------
+
+    def _start_due(self) -> None:
+        for run in scheduler.due_runs(self.scheduler.client, self.deployed):
+            busy = run.deployment_id in {other.deployment_id for other in self.running.values()}
+            if len(self.running) >= self.limit or busy or not scheduler.take(self.scheduler.client, run):
+                continue
+            name = next(d.name for d in self.deployed if d.id == run.deployment_id)
+            log = self.logs / f"{run.id}.log"
+            process = start_child("prefect.engine", str(run.id), env=self.scheduler.environment, log=log)
+            self.running[run.id] = Running(name, run.deployment_id, process, log)
+            self._say(name, f"started, {scheduler.cause(run)} ({run.name})")
+
+    def _settle(self, run_id: UUID, reason: str = "") -> None:
+        """Tell how a run ended whose process has, and bring to an end what that left open."""
+        run = self.running[run_id]
+        found = self.scheduler.client.read_flow_run(run_id)
+        if found.state is None or not found.state.is_final():
+            crash(self.scheduler.client, found, reason or run.how_it_ended())
+            found = self.scheduler.client.read_flow_run(run_id)
+        del self.running[run_id]
+        recover()
+        run.log.unlink(missing_ok=True)
+        self._say(run.deployment, f"{found.state.name.lower()}: {found.state.message or 'no reason was given'}")
+
+    # Data files ---------------------------------------------------------------------------------------------------
+
+    def _follow(self, deployed: tuple[Deployment, ...]) -> None:
+        """Take note of what is deployed by now, and say what is new or gone."""
+        self._complain("aucflow", "" if deployed else "nothing is deployed from this folder yet; waiting for it")
+        for gone in {old.name for old in self.deployed} - {new.name for new in deployed}:
+            self._say(gone, "no longer deployed, or paused")
+        for deployment in deployed:
+            if deployment not in self.deployed:
+                when = [f"{deployment.cron} ({deployment.timezone})"] if deployment.cron else []
+                self._say(deployment.name, " and ".join(when + ["on change of its data"] * deployment.on_change))
+        self.deployed = deployed
+
+    def _look(self, deployment: Deployment) -> None:
+        """Start a run if the data file has changed since the last run that was started for a change."""
+        if not deployment.on_change:
+            return
+        try:
+            source = load_retrain_config(deployment.config).data.source
+        except BadInput as error:
+            self._complain(deployment.name, str(error))
+            return
+        if source.startswith(FROM_AFAR):
+            self._complain(deployment.name, f"Expected a file of this machine, got {source}: nothing to look at.")
+            return
+        found = Path(source).is_file()
+        self._complain(deployment.name, "" if found else f"Expected a data file, found no {source}. Check the path.")
+        watch = self.watches.get(deployment.id)
+        if watch is None or watch.path != Path(source):
+            watch = FileWatch(Path(source), scheduler.started_for(self.scheduler.client, deployment))
+            self.watches[deployment.id] = watch
+        if sha256 := watch.look():
+            scheduler.start_for(self.scheduler.client, deployment, sha256)

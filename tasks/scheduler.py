@@ -1,0 +1,270 @@
+"""The scheduler: a Prefect server, what is deployed on it from this folder, and the runs that are due.
+
+Without PREFECT_API_URL there is no server to talk to, only Prefect's database in PREFECT_HOME. A server of our own on
+it, on loopback, then lives as long as the command: `aucflow deploy` writes what `aucflow serve` reads.
+"""
+
+import asyncio
+import os
+import socket
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterTags,
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterTags,
+)
+from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.responses import DeploymentResponse, FlowRunResponse, SetStateStatus
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.client.schemas.sorting import DeploymentSort, FlowRunSort
+from prefect.exceptions import ObjectNotFound
+from prefect.server.schemas.schedules import CronSchedule as Dates
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Cancelled, Pending
+
+from tasks.child import end_child, start_child
+from tasks.errors import BadInput, RunFailed
+from tasks.flow_runs import claim_for_this_process
+
+FLOW = "scheduled-retrain"
+ENTRYPOINT = "flows.deploy.scheduled_retrain"  # a module of the installed package, wherever it is started from
+IN_FOLDER = "prefect.deployments.steps.set_working_directory"
+OURS = "aucflow"
+ON_CHANGE = "on change of data"  # of a deployment: its data file is watched
+DATA_CHANGED = "data changed"  # of a run: that is why it was started
+DATA_SHA256 = "aucflow.raw_sha256"
+
+MOST = 200  # deployments that a server tells of at a time
+START_S = 120  # 5 on an idle machine
+STOP_S = 5
+OUTLIVES_S = 10  # a killed command's runs may still tell the server how they ended
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What is retrained, and when."""
+
+    name: str
+    config: str  # a path, or the name of a shipped one
+    cron: str | None
+    timezone: str
+    on_change: bool
+    id: UUID | None = None  # once it is deployed
+
+
+# The server -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A Prefect server that answers; one of our own is a process that may end."""
+
+    url: str
+    client: SyncPrefectClient
+    process: Popen[bytes] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Tell whether the server can still answer, as far as that is ours to know."""
+        return self.process is None or self.process.poll() is None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a process that runs flows on this server, and logs them there."""
+        return os.environ | {"PREFECT_API_URL": self.url, "PREFECT_LOGGING_LEVEL": "INFO"}
+
+
+@contextmanager
+def open_scheduler() -> Iterator[Scheduler]:
+    """Talk to the server that PREFECT_API_URL names, else to one that lives as long as the block."""
+    url = PREFECT_API_URL.value()
+    if url:
+        with SyncPrefectClient(url) as client:
+            if error := client.api_healthcheck():
+                cause = type(error).__name__
+                remedy = "Start it, or unset PREFECT_API_URL"
+                raise RunFailed(f"Expected a Prefect server at PREFECT_API_URL={url}, got: {cause}. {remedy}.")
+            yield Scheduler(url, client)
+        return
+    with _own_server() as (url, process), SyncPrefectClient(url) as client:
+        yield Scheduler(url, client, process)
+
+
+@contextmanager
+def _own_server() -> Iterator[tuple[str, Popen[bytes]]]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    arguments = ("--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", port)
+    env = os.environ | {"PREFECT_SERVER_API_HOST": "127.0.0.1", "PREFECT_SERVER_API_PORT": port}
+    url = f"http://127.0.0.1:{port}/api"
+    with tempfile.TemporaryDirectory(prefix="aucflow-") as folder:
+        log = Path(folder) / "server.log"
+        process = start_child("uvicorn", *arguments, "--log-level", "error", env=env, log=log, linger_s=OUTLIVES_S)
+        try:
+            _wait_for(url, process, log)
+            yield url, process
+        finally:
+            end_child(process, STOP_S)
+
+
+def _wait_for(url: str, process: Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_S
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=5):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise RunFailed(f"Expected a Prefect server of its own on loopback, got: {last_line(log) or 'no answer'}.")
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of what a process said, which is where an error's name is."""
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.is_file() else []
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+# What is deployed -------------------------------------------------------------------------------------------------
+
+
+def next_time(cron: str, timezone: str) -> datetime:
+    """Return when a cron expression is met next; raise BadInput if it is none, or never is."""
+    try:
+        CronSchedule(cron="0 0 * * *", timezone=timezone)
+    except ValueError:
+        raise BadInput(f"Expected a time zone such as Europe/Berlin with --timezone, got '{timezone}'.") from None
+    try:
+        (moment,) = asyncio.run(Dates(cron=cron, timezone=timezone).get_dates(1))
+    except ValueError:
+        raise BadInput(
+            f"Expected five fields with --cron (minute, hour, day, month, weekday: '0 3 * * *' is daily at 3:00), got "
+            f"'{cron}', which is no time. Change it."
+        ) from None
+    return moment
+
+
+def deploy(client: SyncPrefectClient, wanted: Deployment, schema: Mapping[str, Any], version: str) -> UUID:
+    """Create a deployment of this folder, or bring the one of this name up to date; ``schema`` is the flow's.
+
+    Raises
+    ------
+    BadInput
+        If the name is that of another folder's deployment, or of one for a work pool: these would start no more.
+    """
+    _refuse_anothers(client, wanted.name)
+    cron = [CronSchedule(cron=wanted.cron, timezone=wanted.timezone)] if wanted.cron else []
+    return client.create_deployment(
+        client.create_flow_from_name(FLOW),
+        wanted.name,
+        version=version,
+        schedules=[DeploymentScheduleCreate(schedule=schedule, active=True) for schedule in cron],
+        parameters={"config": wanted.config},
+        description=f"Retrains by {wanted.config}",
+        tags=[OURS, *([ON_CHANGE] if wanted.on_change else [])],
+        entrypoint=ENTRYPOINT,
+        parameter_openapi_schema=dict(schema),
+        enforce_parameter_schema=True,
+        pull_steps=[{IN_FOLDER: {"directory": str(Path.cwd())}}],
+    )
+
+
+def _refuse_anothers(client: SyncPrefectClient, name: str) -> None:
+    try:
+        found = client.read_deployment_by_name(f"{FLOW}/{name}")
+    except ObjectNotFound:
+        return
+    if found.work_pool_name is not None or _folder(found) != str(Path.cwd()):
+        of = f"the work pool {found.work_pool_name}" if found.work_pool_name else f"the folder {_folder(found)}"
+        raise BadInput(
+            f"Expected a name that is free, got '{name}', which is deployed for {of}. Choose another with --name, or "
+            f"remove that one: prefect deployment delete '{FLOW}/{name}'."
+        )
+
+
+def deployments(client: SyncPrefectClient) -> tuple[Deployment, ...]:
+    """Return what was deployed from this folder and is not paused."""
+    found = client.read_deployments(
+        flow_filter=FlowFilter(name=FlowFilterName(any_=[FLOW])),
+        deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[OURS])),
+        sort=DeploymentSort.NAME_ASC,
+        limit=MOST,
+    )
+    here = [one for one in found if one.work_pool_name is None and _folder(one) == str(Path.cwd())]
+    return tuple(_as_deployment(one) for one in here if not one.paused)
+
+
+def _folder(deployment: DeploymentResponse) -> str | None:
+    steps = [step[IN_FOLDER] for step in deployment.pull_steps or () if IN_FOLDER in step]
+    return steps[0]["directory"] if steps else None
+
+
+def _as_deployment(found: DeploymentResponse) -> Deployment:
+    crons = [one.schedule for one in found.schedules if one.active and isinstance(one.schedule, CronSchedule)]
+    cron, timezone = (crons[0].cron, crons[0].timezone or "UTC") if crons else (None, "UTC")
+    return Deployment(found.name, found.parameters["config"], cron, timezone, ON_CHANGE in found.tags, found.id)
+
+
+# What is due ------------------------------------------------------------------------------------------------------
+
+
+def due_runs(client: SyncPrefectClient, deployed: tuple[Deployment, ...]) -> tuple[FlowRunResponse, ...]:
+    """Return the runs whose time has come, one for each deployment; of several, the last stands for all."""
+    if not deployed:
+        return ()
+    found = client.get_scheduled_flow_runs_for_deployments([d.id for d in deployed], datetime.now(UTC))
+    last: dict[UUID, FlowRunResponse] = {}
+    for run in sorted(found, key=lambda run: run.next_scheduled_start_time):
+        if run.deployment_id in last:
+            missed = Cancelled(message="Its time passed while nothing ran; a later run does the same.")
+            client.set_flow_run_state(last[run.deployment_id].id, missed)
+        last[run.deployment_id] = run
+    return tuple(last.values())
+
+
+def take(client: SyncPrefectClient, run: FlowRunResponse) -> bool:
+    """Take a run that is due; tell whether it was nobody else's yet."""
+    claim_for_this_process(client, run.id)
+    return client.set_flow_run_state(run.id, Pending()).status == SetStateStatus.ACCEPT
+
+
+def start_for(client: SyncPrefectClient, deployment: Deployment, sha256: str) -> None:
+    """Have a deployment run now, for its data have changed."""
+    client.create_flow_run_from_deployment(deployment.id, tags=[DATA_CHANGED], labels={DATA_SHA256: sha256})
+
+
+def started_for(client: SyncPrefectClient, deployment: Deployment) -> str | None:
+    """Return the digest of the data that the last such run was started for."""
+    runs = client.read_flow_runs(
+        flow_run_filter=FlowRunFilter(
+            deployment_id=FlowRunFilterDeploymentId(any_=[deployment.id]),
+            tags=FlowRunFilterTags(all_=[DATA_CHANGED]),
+        ),
+        sort=FlowRunSort.EXPECTED_START_TIME_DESC,
+        limit=1,
+    )
+    return runs[0].labels.get(DATA_SHA256) if runs else None
+
+
+def cause(run: FlowRun | FlowRunResponse) -> str:
+    """Say in words why a run was started."""
+    if DATA_CHANGED in run.tags:
+        return "the data have changed"
+    return "by schedule" if run.auto_scheduled else "by hand"

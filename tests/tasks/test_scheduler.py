@@ -1,0 +1,75 @@
+"""What is due, what is deployed here, and what is no time; a real server is in tests/flows/test_deploy.py."""
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+
+from tasks.errors import BadInput
+from tasks.scheduler import DATA_CHANGED, Deployment, cause, due_runs, last_line, next_time
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+class Server:
+    """A server's answers, and what was asked of it."""
+
+    def __init__(self, *runs):
+        self.runs, self.cancelled = runs, []
+
+    def get_scheduled_flow_runs_for_deployments(self, ids, before):
+        assert abs(before - datetime.now(UTC)) < timedelta(minutes=1)
+        return [run for run in self.runs if run.deployment_id in ids]
+
+    def set_flow_run_state(self, run_id, state):
+        assert state.is_cancelled()
+        self.cancelled.append(run_id)
+
+
+def deployment():
+    return Deployment("claims", "claims.yaml", "0 3 * * *", "UTC", False, uuid4())
+
+
+def scheduled(of, minute):
+    when = NOW + timedelta(minutes=minute)
+    return SimpleNamespace(id=uuid4(), deployment_id=of.id, next_scheduled_start_time=when)
+
+
+def test_of_many_times_that_passed_the_last_stands_for_all():
+    ours, other = deployment(), deployment()
+    late = [scheduled(ours, minute) for minute in (3, 1, 2)]
+    alone = scheduled(other, 0)
+    server = Server(*late, alone)
+    assert {run.id for run in due_runs(server, (ours, other))} == {late[0].id, alone.id}
+    assert server.cancelled == [late[1].id, late[2].id]
+
+
+def test_without_deployments_nothing_is_asked():
+    assert due_runs(None, ()) == ()
+
+
+def test_times_are_those_of_the_time_zone():
+    moment = next_time("30 3 * * *", "Europe/Berlin")
+    assert (moment.hour, moment.minute) == (3, 30)
+    assert moment.utcoffset() in (timedelta(hours=1), timedelta(hours=2))
+    assert moment > datetime.now(UTC)
+
+
+@pytest.mark.parametrize("cron", ["", "x", "0 25 * * *", "0 3 30 2 *", "H 3 * * *", "0 3 * *", "0 3 * * * * * *"])
+def test_what_is_no_time_is_refused(cron):
+    with pytest.raises(BadInput, match="Expected five fields"):
+        next_time(cron, "UTC")
+
+
+def test_why_a_run_was_started():
+    assert cause(SimpleNamespace(tags=["aucflow", DATA_CHANGED], auto_scheduled=False)) == "the data have changed"
+    assert cause(SimpleNamespace(tags=[], auto_scheduled=True)) == "by schedule"
+    assert cause(SimpleNamespace(tags=[], auto_scheduled=False)) == "by hand"
+
+
+def test_the_last_line_is_the_last_that_says_something(tmp_path):
+    log = tmp_path / "log"
+    assert last_line(log) == ""
+    log.write_bytes(b"Traceback\n  here\nValueError: \xff no\n\n  \n")
+    assert last_line(log) == "ValueError: � no"
