@@ -137,6 +137,9 @@ def retrain(config: str, force: bool, replace_champion: bool, verbose: bool, **o
     retrain_command(config, force, replace_champion, options)
 
 
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, with every digest in full.")
+
+
 @cli.command()
 @click.argument("run")
 @click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Folds computed side by side.")
@@ -144,7 +147,7 @@ def retrain(config: str, force: bool, replace_champion: bool, verbose: bool, **o
     "--tolerance", type=click.FloatRange(0, 1), default=1e-6, show_default=True, help="Where bits may differ."
 )
 @click.option("--data", "files", multiple=True, metavar="FILE", help="Where a raw file lies now; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_json
 def replay(run: str, workers: int | None, tolerance: float, files: tuple[str, ...], as_json: bool) -> int:
     """Compute RUN (id, name, experiment or lineage.json) again from its manifest and compare it stage by stage."""
     from flows.quiet import quieten
@@ -158,7 +161,7 @@ def replay(run: str, workers: int | None, tolerance: float, files: tuple[str, ..
 @cli.command()
 @click.argument("run_a")
 @click.argument("run_b")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_json
 def diff(run_a: str, run_b: str, as_json: bool) -> int:
     """Tell what differs between two runs: data, code, environment, parameters, results."""
     from flows.quiet import quieten
@@ -252,6 +255,68 @@ def serve(limit: int, look_every: float) -> None:
     from flows.serve import serve_command
 
     serve_command(limit, look_every)
+
+
+class _TargetGroup(click.Group):
+    """A group whose first word, where it names no command, is what to tell the story of."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "-h", "--help"):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@cli.group(cls=_TargetGroup)
+def audit() -> None:
+    """Check what was recorded: `aucflow audit TARGET` tells the story of MODEL@champion, MODEL/3, a run, an experiment.
+
+    Exit code 3: something is not as it was recorded.
+    """
+
+
+_deep = click.option("--deep", is_flag=True, help="Convert the raw data again, and compare the digests of X and y.")
+
+
+@audit.command("show")
+@click.argument("target")
+@click.option("--html", type=click.Path(dir_okay=False), metavar="FILE", help="Write a page with every digest in full.")
+@_json
+@_deep
+def audit_show(target: str, html: str | None, as_json: bool, deep: bool) -> int:
+    """Tell the story of TARGET from a champion back to the raw file, each line checked now; `show` may be left out."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.audit import audit_command
+
+    return audit_command(target, as_json, html, deep)
+
+
+@audit.command("verify")
+@_json
+@_deep
+def audit_verify(as_json: bool, deep: bool) -> int:
+    """Check everything: the ledger, each run, its rows in MLflow, files, raw data, and the registry. Writes nothing."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.audit import verify_command
+
+    return verify_command(as_json, deep)
+
+
+@audit.command("champions")
+@click.argument("model")
+@click.option("--on", metavar="DATE", help="Those of a day, or of a time such as 2026-03-01T12:00; in UTC.")
+@_json
+def audit_champions(model: str, on: str | None, as_json: bool) -> int:
+    """Tell which versions of MODEL were champion, since when, and why: from the ledger alone."""
+    from flows.quiet import quieten
+
+    quieten()
+    from flows.audit import champions_command
+
+    return champions_command(model, on, as_json)
 
 
 @cli.command()

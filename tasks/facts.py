@@ -5,8 +5,9 @@ import hashlib
 import os
 import platform
 import subprocess
+import sys
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distributions, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,12 @@ def package_sha256() -> str:
 @cache
 def lock_sha256() -> str:
     """Return the digest of everything installed, name and version: what a lock file fixes, as it really is."""
-    found = sorted({f"{one.name.lower()}=={one.version}" for one in distributions() if one.name})
+    folders = [Path(place) for place in sys.path if Path(place).is_dir()]
+    found = sorted({path.name.lower() for folder in folders for path in folder.glob("*.dist-info")})
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 
+@cache
 def blas() -> list[dict[str, Any]]:
     """Return the libraries that matrix products and threads come from, and how many threads each would use."""
     kept = ("internal_api", "version", "architecture", "threading_layer", "num_threads")

@@ -559,17 +559,21 @@ def champion_on(ledger: Ledger, model: str, when: datetime) -> Promotion | None:
 
 def compare(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Disagreement, ...]:
     """Return all that registry and ledger tell differently; nothing if they agree."""
-    intent = pending(ledger)
-    if intent is not None and intent.model == model:
-        message = f"{intent.words} is under way or was interrupted ({intent.owner}): the next change settles it"
-        return (Disagreement("interrupted", intent.subject, message),)
     book = _Book(ledger, model)
     there = {one.number: one for one in versions(client, model)}
     missing = [
         Disagreement("missing", f"{model}/{n}", f"version {n} stands in the ledger and is gone from the registry")
         for n in sorted(book.standing - set(there))
     ]
-    return (*book.slips, *missing, *_odd_versions(book, there), *_odd_aliases(book, _aliases(client, model)))
+    found = (*book.slips, *missing, *_odd_versions(book, there), *_odd_aliases(book, _aliases(client, model)))
+    intent = pending(ledger)
+    if intent is None or intent.model != model:
+        return found
+    message = f"{intent.words} is under way or was interrupted ({intent.owner}): the next change settles it"
+    made = {f"{model}/{one.number}" for one in there.values() if one.tags.get(TRANSACTION) == intent.transaction}
+    excused = {intent.subject, *made, *(f"{model}@{alias}" for alias in intent.course())}
+    interrupted = Disagreement("interrupted", intent.subject, message)
+    return (interrupted, *(one for one in found if one.subject not in excused))
 
 
 class _Book:

@@ -4,6 +4,7 @@ from benchmarks.part import Part
 from benchmarks.parts import (
     first_call,
     kernel_svm,
+    lineage,
     linear_svm,
     online,
     pair_updates,
@@ -29,5 +30,6 @@ PARTS: dict[str, Part] = {
         threads.PART,
         samplers.PART,
         reading.PART,
+        lineage.PART,
     )
 }

@@ -1,0 +1,257 @@
+"""What `aucflow audit` does: the story of one thing, everything verified at once, and who was champion when.
+
+A command returns its exit code: 3 where something is not as it was recorded, 0 otherwise. Nothing is written, but for
+the page that `--html` names.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from mlflow import MlflowClient
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tasks import registry, store
+from tasks.audit_page import render_page
+from tasks.errors import BadInput, RunFailed, nearest
+from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, Line, Story, count, tell
+from tasks.verify import Tell, Verdict, models_told, verify
+from tasks.verify_runs import Discrepancy
+
+FINDING = 3  # exit code
+WIDEST = 100  # columns of a story; longer lines are hard to read
+WIDE = 160  # columns of a table where there is no terminal
+SHOWN = 12  # characters of a digest on the screen
+MOST_FINDINGS = 8  # under a story; `aucflow audit verify` lists all
+STYLES = {OK: "green", CHANGED: "bold red", MISSING: "bold red", NOT_CHECKED: "dim"}
+NOUNS = {
+    "entries": ("ledger entr", "y", "ies"),
+    "runs": ("run",),
+    "open": ("open run",),
+    "foreign": ("run", " of others", "s of others"),
+    "files": ("file",),
+    "rows": ("row", " of the store", "s of the store"),
+    "data files": ("data file",),
+    "data sets": ("data set", " converted again", "s converted again"),
+    "models": ("registered model",),
+}
+
+
+def audit_command(target: str, as_json: bool = False, html: str | None = None, deep: bool = False) -> int:
+    """Show the story of MODEL@ALIAS, MODEL/VERSION, a run or an experiment."""
+    _check_folder()
+    client = _reader()
+    if client is None:
+        raise BadInput(
+            "Expected mlruns/mlflow.db in this folder, found only a ledger. `aucflow audit verify` reads it."
+        )
+    story = tell(client, store.ledger(), target, deep)
+    if html is not None:
+        Path(html).write_text(render_page(story), encoding="utf-8")
+    if as_json:
+        _print_json(story.as_dict())
+    else:
+        _show_story(story)
+        if html is not None:
+            Console(highlight=False, soft_wrap=True).print(f"page {html}", markup=False)
+    return FINDING if story.findings else 0
+
+
+def verify_command(as_json: bool = False, deep: bool = False) -> int:
+    """Verify all that there is in this folder, and say what is not as it was recorded."""
+    _check_folder()
+    ledger = store.ledger()
+    try:
+        client, cause = _reader(), ""
+    except RunFailed as error:
+        client, cause = None, str(error)
+    with _progress() as told:
+        verdict = verify(client, ledger, deep, told, cause)
+    if as_json:
+        _print_json(verdict.as_dict())
+    else:
+        _show_verdict(verdict)
+    return FINDING if verdict.findings else 0
+
+
+def champions_command(model: str, on: str | None = None, as_json: bool = False) -> int:
+    """Show which versions of a model were champion, when and why: all of them, or those of a day or a moment."""
+    _check_folder()
+    ledger = store.ledger()
+    known = models_told(ledger)
+    if model not in known:
+        raise BadInput(f"Expected a model that the ledger knows, got '{model}'.{nearest(model, sorted(known))}")
+    reigns = [reign for reign in registry.history(ledger, model) if on is None or _overlaps(reign, *_span(on))]
+    faults = ledger.verify()
+    if as_json:
+        _print_json({"model": model, "on": on, "champions": [_as_json(reign) for reign in reigns], "ok": not faults})
+    elif reigns:
+        console = Console()
+        console = console if console.is_terminal else Console(width=WIDE)
+        console.print(_champions(reigns))
+    else:
+        Console(highlight=False).print(f"No version of {model} was champion{f' on {on}' if on else ''}.", markup=False)
+    if faults:
+        words = "aucflow: the ledger does not verify, so this may not be what happened. Run `aucflow audit verify`."
+        Console(stderr=True, soft_wrap=True).print(words, markup=False)
+    return FINDING if faults else 0
+
+
+def _check_folder() -> None:
+    if not store.exists() and not store.ledger().path.exists():
+        raise BadInput(f"Expected {store.FOLDER}/ with runs in this folder, found none. Run `aucflow run` here first.")
+
+
+def _reader() -> MlflowClient | None:
+    """Return a client of the store that has shown that it can be read, None if there is no store."""
+    if not store.exists():
+        return None
+    try:
+        client = MlflowClient(store.tracking_uri())
+        client.search_experiments(max_results=1)
+    except Exception as error:  # whatever a damaged database makes of it
+        cause = str(error).strip().partition("\n")[0][:200]
+        raise RunFailed(f"Expected an MLflow store at {store.tracking_uri()}, got: {cause}. Restore a copy.") from error
+    return client
+
+
+# A story ----------------------------------------------------------------------------------------------------------
+
+
+def _show_story(story: Story) -> None:
+    console = _console()
+    console.print(story.target, style="bold", markup=False, highlight=False)
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("", no_wrap=True, style="bold")
+    table.add_column("", ratio=1, overflow="fold")
+    table.add_column("SHA-256", no_wrap=True)
+    table.add_column("now", no_wrap=True)
+    for line in _for_a_screen(story.lines):
+        state = f"[{STYLES[line.state]}]{line.state}[/]" if line.state else ""
+        table.add_row(line.label, _plain(line.text), _digest(line.digests), state)
+    console.print(table)
+    for why, labels in _unchecked(story).items():
+        console.print(f"not checked: {', '.join(labels)} ({why})", style="dim", markup=False, highlight=False)
+    for one in story.found[:MOST_FINDINGS]:
+        _print_discrepancy(console, one)
+    if len(story.found) > MOST_FINDINGS:
+        console.print(f"and {len(story.found) - MOST_FINDINGS} more: `aucflow audit verify` lists all", markup=False)
+
+
+def _for_a_screen(lines: Sequence[Line]) -> Iterator[Line]:
+    """Yield the lines with the rules that passed as one, and no reason told twice; JSON and the page have them all."""
+    told = ""
+    passed = [line.text.removeprefix(PASSED).partition(":")[0] for line in lines if _is_passed(line)]
+    for line in lines:
+        if _is_passed(line):
+            if passed:
+                yield replace(line, label="rules", text=f"{len(passed)} passed: {', '.join(passed)}")
+            passed = []
+            continue
+        before, mark, reason = line.text.partition(": ")
+        yield replace(line, text=before) if mark and reason and reason in told else line
+        told += f"{reason}\n"
+
+
+def _is_passed(line: Line) -> bool:
+    return line.label == "rule" and line.text.startswith(PASSED)
+
+
+def _unchecked(story: Story) -> dict[str, list[str]]:
+    """Return why lines were not checked, each reason with its lines."""
+    reasons: dict[str, list[str]] = {}
+    for line in story.lines:
+        if line.state == NOT_CHECKED:
+            reasons.setdefault(line.why, []).append(line.label)
+    return reasons
+
+
+def _digest(digests: dict[str, str]) -> str:
+    """Return the first digest, shortened, and how many more there are."""
+    first = next(iter(digests.values()), "")
+    return f"{first[:SHOWN]}{f' +{len(digests) - 1}' if len(digests) > 1 else ''}"
+
+
+def _plain(text: str) -> str:
+    """Return a text of somebody else's as rich prints it to the letter."""
+    return text.replace("[", r"\[")
+
+
+# A verdict --------------------------------------------------------------------------------------------------------
+
+
+def _show_verdict(verdict: Verdict) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    for one in verdict.found:
+        _print_discrepancy(console, one)
+    checked = ", ".join(count(verdict.counts[name], *noun) for name, noun in NOUNS.items() if verdict.counts.get(name))
+    if verdict.findings:
+        console.print(f"[bold red]{count(len(verdict.findings), 'finding')}[/] in {checked or 'nothing'}")
+    else:
+        console.print(f"[green]ok[/] {checked or 'nothing'}: all as it was recorded")
+
+
+def _print_discrepancy(console: Console, one: Discrepancy) -> None:
+    style = "dim" if one.is_note else "bold red"
+    console.print(f"[{style}]{one.kind}[/] {_plain(one.subject)}: {_plain(one.message)}", highlight=False)
+
+
+@contextmanager
+def _progress() -> Iterator[Tell]:
+    """Show a bar on a terminal while the block runs; yield what to call with each run."""
+    console = Console(stderr=True)
+    columns = (TextColumn("verify"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        job = progress.add_task("", total=None)
+        yield lambda done, total: progress.update(job, completed=done, total=total)
+
+
+# Champions --------------------------------------------------------------------------------------------------------
+
+
+def _span(on: str) -> tuple[datetime, datetime]:
+    """Return a day's beginning and end, or a moment twice; without a time zone in UTC."""
+    try:
+        moment = datetime.fromisoformat(on)
+    except ValueError:
+        raise BadInput(f"Expected a date such as 2026-03-01, or a time such as 2026-03-01T12:00; got '{on}'.") from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment, moment + timedelta(days=1, microseconds=-1) if len(on) <= len("2026-03-01") else moment
+
+
+def _overlaps(reign: registry.Promotion, start: datetime, end: datetime) -> bool:
+    return reign.since <= end and (reign.until is None or reign.until > start)
+
+
+def _champions(reigns: list[registry.Promotion]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("version", "since (UTC)", "until (UTC)", "by"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("why", overflow="fold")
+    table.add_column("entry", no_wrap=True)
+    for reign in reigns:
+        until = "" if reign.until is None else f"{reign.until:%Y-%m-%d %H:%M}"
+        entry = f"{reign.seq} {reign.digest[:SHOWN]}"
+        since = f"{reign.since:%Y-%m-%d %H:%M}"
+        table.add_row(str(reign.number), since, until, reign.kind, _plain(reign.reason), entry)
+    return table
+
+
+def _as_json(reign: registry.Promotion) -> dict[str, Any]:
+    until = None if reign.until is None else reign.until.isoformat(timespec="milliseconds")
+    return vars(reign) | {"since": reign.since.isoformat(timespec="milliseconds"), "until": until}
+
+
+def _console() -> Console:
+    console = Console()
+    return Console(width=min(console.width, WIDEST))
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    Console(soft_wrap=True).print(json.dumps(value, indent=2, ensure_ascii=False), markup=False, highlight=False)

@@ -1,0 +1,323 @@
+"""Verify: everything that was recorded against what is there now. Nothing is written, and nothing is believed.
+
+The ledger's chain comes first; its entries vouch for the runs' manifests, and these for the store's rows, for each file
+and for the raw data (`tasks.verify_runs`); the registry is held against the ledger (`tasks.registry`). What an attacker
+wrote anew all the way up to the ledger's head cannot be seen from here: that takes a signature (docs/lineage.md).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import LoggedModel, Run, ViewType
+from pydantic import TypeAdapter
+
+from tasks import registry
+from tasks.convert import convert
+from tasks.errors import BadInput, RunFailed
+from tasks.files import file_sha256
+from tasks.ledger import Entry, Ledger
+from tasks.recovery import PROCESS
+from tasks.values import ConversionRule, RawFile
+from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, is_alive, name_of
+
+PAGE = 1000  # runs of one search
+HEAD = "head.json"
+FETCHED = re.compile(r"(https?://|mirror:|sklearn:)")  # sources that a file can be had from once more
+
+Tell = Callable[[int, int], None]  # runs checked, runs in all
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is not as it was recorded, and how much was looked at."""
+
+    found: tuple[Discrepancy, ...]
+    counts: dict[str, int]
+
+    @property
+    def findings(self) -> tuple[Discrepancy, ...]:
+        return tuple(one for one in self.found if not one.is_note)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {"findings": [asdict(one) for one in self.found], "checked": self.counts, "ok": not self.findings}
+
+
+def verify(
+    client: MlflowClient | None, ledger: Ledger, deep: bool = False, tell: Tell | None = None, cause: str = ""
+) -> Verdict:
+    """Check all that there is: ledger, runs, files, data, registry.
+
+    Without a store (``client``) the ledger alone; ``cause`` says why it cannot be read. ``deep`` also converts the raw
+    data once more, and compares the digests of X and y.
+    """
+    found = [*ledger_faults(ledger)]
+    counts: Counter[str] = Counter({"entries": len(ledger.entries())})
+    if client is None:
+        words = cause or "the ledger tells of runs, and there is no store"
+        if cause or last_entries(ledger):
+            found.append(Discrepancy("unreadable" if cause else "missing", "store", words, "store"))
+        return Verdict(tuple(found), dict(counts))
+    auditor = RunAuditor(client, ledger)
+    data = DataFiles(deep)
+    for checked in check_runs(auditor, ledger, tell):
+        found += checked.found
+        data.take(checked)
+    found += unknown_models(auditor)
+    found += data.check()
+    found += registry_faults(client, ledger, auditor.counts)
+    return Verdict(tuple(found), dict(counts + auditor.counts + data.counts))
+
+
+# The ledger -------------------------------------------------------------------------------------------------------
+
+
+def ledger_faults(ledger: Ledger) -> Iterator[Discrepancy]:
+    """Yield what is wrong with the chain and its head."""
+    for fault in ledger.verify():
+        line = f"ledger line {fault.line}"
+        subject = f"ledger {HEAD}" if fault.line == 0 else f"{line} or {HEAD}" if fault.against_head else line
+        yield Discrepancy(fault.kind, subject, fault.message, "ledger")
+    if said := ledger.interrupted():
+        yield Discrepancy("interrupted", f"ledger {HEAD}", said, "ledger", is_note=True)
+
+
+# Runs -------------------------------------------------------------------------------------------------------------
+
+
+def check_runs(auditor: RunAuditor, ledger: Ledger, tell: Tell | None = None) -> Iterator[CheckedRun]:
+    """Yield the check of every run that the ledger knows, and what is to be said of those that it does not know."""
+    there, faults = _runs_of(auditor)
+    yield CheckedRun(None, None, faults)
+    entries = last_entries(ledger)  # read after the store, which never claims what the ledger does not
+    auditor.entries = entries
+    for done, (run_id, entry) in enumerate(entries.items()):
+        if tell:
+            tell(done, len(entries))
+        run = there.get(run_id)
+        try:
+            if run is None or run.info.status == "RUNNING":  # it may have ended between the two readings
+                run = auditor.find(run_id)
+            yield auditor.check(entry, run)
+        except Exception as error:  # whatever MLflow raises at rows that it cannot have written
+            yield auditor.unreadable(entry, error)
+    homes = {there[run_id].info.experiment_id for run_id in entries.keys() & there.keys()}
+    for run_id in sorted(there.keys() - entries.keys()):
+        found = tuple(_unknown_run(there[run_id], homes, auditor.counts))
+        yield CheckedRun(there[run_id], None, found)
+
+
+def last_entries(ledger: Ledger) -> dict[str, Entry]:
+    """Return the ledger's last word on each run, by run id."""
+    return {entry.subject: entry for entry in ledger.entries() if entry.kind == "run"}
+
+
+def _runs_of(auditor: RunAuditor) -> tuple[dict[str, Run], tuple[Discrepancy, ...]]:
+    """Return all runs of the store by id, as far as MLflow can show them."""
+    found: dict[str, Run] = {}
+    token = None
+    try:
+        while auditor.experiments:
+            page = auditor.client.search_runs(list(auditor.experiments), "", ViewType.ALL, PAGE, page_token=token)
+            found |= {run.info.run_id: run for run in page}
+            token = page.token
+            if not token:
+                break
+    except Exception as error:  # one row that MLflow cannot have written is enough
+        words = f"MLflow cannot list them, so that one too many is not seen: {' '.join(str(error).split())[:200]}"
+        return found, (Discrepancy("unreadable", "store, runs", words, "run"),)
+    return found, ()
+
+
+def _unknown_run(run: Run, homes: set[str], counts: Counter[str]) -> Iterator[Discrepancy]:
+    """Yield what is to be said of a run that the ledger does not know; of other people's runs, nothing."""
+    process = run.data.tags.get(PROCESS)
+    if run.info.experiment_id not in homes and not any(tag.startswith(registry.PREFIX) for tag in run.data.tags):
+        counts["foreign"] += 1
+    elif run.info.status == "RUNNING" and is_alive(run):
+        counts["open"] += 1
+    elif run.info.status == "RUNNING" and process:
+        words = f"its process {process} has told of no end: if it is gone, the next `aucflow run` there ends the run"
+        yield Discrepancy("interrupted", name_of(run), words, "run", run.info.run_id, is_note=True)
+    else:
+        words = f"the store has it as {run.info.status}, the ledger has no entry of it"
+        yield Discrepancy("inserted", name_of(run), words, "run", run.info.run_id)
+
+
+def unknown_models(auditor: RunAuditor) -> Iterator[Discrepancy]:
+    """Yield the models in the experiments of checked runs that claim to come of one, and that it did not record."""
+    try:
+        models = _models_of(auditor)
+    except Exception as error:  # one row that MLflow cannot have written is enough
+        words = f"MLflow cannot list them, so that one too many is not seen: {' '.join(str(error).split())[:200]}"
+        yield Discrepancy("unreadable", "store, models of runs", words, "model")
+        return
+    for model in models:
+        if model.model_id not in auditor.models and model.source_run_id in (None, "", *auditor.vouched):
+            words = f"the store has it as a model of run {model.source_run_id}, no run recorded it"
+            yield Discrepancy("inserted", f"model {model.model_id}", words, "model", model.source_run_id or "")
+
+
+def _models_of(auditor: RunAuditor) -> list[LoggedModel]:
+    found: list[LoggedModel] = []
+    token = None
+    while auditor.homes:
+        page = auditor.client.search_logged_models(sorted(auditor.homes), page_token=token)
+        found += page
+        token = page.token
+        if not token:
+            break
+    return found
+
+
+# Raw data ---------------------------------------------------------------------------------------------------------
+
+
+class DataFiles:
+    """The raw files that checked runs were made of, each looked at once."""
+
+    def __init__(self, deep: bool = False):
+        self.deep = deep
+        self.counts: Counter[str] = Counter()
+        self.files: dict[str, dict[str, str]] = {}  # path -> digest -> source, in the order of the ledger
+        self.sections: dict[str, dict[str, Any]] = {}  # digest of a data set -> what the manifest tells of it
+
+    def take(self, checked: CheckedRun) -> None:
+        """Note down what a run was made of."""
+        for section in data_sections(checked.manifest or {}):
+            self.sections[f"{section['sha256']} {section['raw']}"] = section
+            for file in section["raw"]:
+                known = self.files.setdefault(file["path"], {})
+                known.pop(file["sha256"], None)  # the order is that of the last use
+                known[file["sha256"]] = file["source"]
+
+    def check(self) -> Iterator[Discrepancy]:
+        """Yield the files that are gone or changed, and with ``deep`` the arrays that came out otherwise."""
+        spoilt = set()
+        for path, recorded in self.files.items():
+            self.counts["data files"] += 1
+            for fault in _odd_file(path, recorded):
+                spoilt.add(path)
+                yield fault
+        for section in self.sections.values() if self.deep else ():
+            if not spoilt & {file["path"] for file in section["raw"]}:
+                self.counts["data sets"] += 1
+                yield from odd_arrays(section)
+
+
+def data_sections(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a manifest tells of its data sets: one for a cell, several for an experiment."""
+    data = manifest.get("data", [])
+    return data if isinstance(data, list) else [data]
+
+
+def _odd_file(path: str, recorded: dict[str, str]) -> Iterator[Discrepancy]:
+    """Yield what is wrong with a file, by each digest that it was recorded with."""
+    now = file_sha256(Path(path)) if Path(path).is_file() else None
+    digests = list(recorded)
+    for place, digest in enumerate(digests):
+        if digest == now:
+            continue
+        is_newer = now in digests[place:]
+        if now is None:
+            can_be_fetched = FETCHED.match(recorded[digest]) is not None
+            remedy = f"; it can be fetched again from {recorded[digest]}" if can_be_fetched else ""
+            words = f"it is gone, {digest[:16]}… was recorded{remedy}"
+            yield Discrepancy("missing", f"data file {path}", words, "data", is_note=can_be_fetched)
+        elif is_newer:
+            words = f"a later run was made of newer data; those with the SHA-256 {digest[:16]}… are not there any more"
+            yield Discrepancy("replaced", f"data file {path}", words, "data", is_note=True)
+        else:
+            words = f"its SHA-256 is {now[:16]}…, {digest[:16]}… was recorded"
+            yield Discrepancy("changed", f"data file {path}", words, "data")
+
+
+def odd_arrays(section: dict[str, Any]) -> Iterator[Discrepancy]:
+    """Convert a data set once more and yield what came out otherwise than recorded."""
+    try:
+        found = convert.fn(*recorded_source(section))
+    except (BadInput, RunFailed) as error:
+        yield Discrepancy("unreadable", f"data set {section['name']}", str(error), "conversion")
+        return
+    for part in ("X", "y"):
+        digest, recorded = getattr(found, f"{part}_sha256"), section[f"{part}_sha256"]
+        if digest != recorded:
+            words = f"the conversion's {part} has the SHA-256 {digest[:16]}…, {recorded[:16]}… was recorded"
+            yield Discrepancy("changed", f"data set {section['name']}, {part}", words, "conversion")
+
+
+def recorded_source(section: dict[str, Any]) -> tuple[RawFile, ConversionRule]:
+    """Return the raw file of a recorded data set, and the rule that was applied to it."""
+    raw = None
+    for file in reversed(section["raw"]):
+        raw = RawFile(name=section["name"], labels=raw, **(file | {"path": Path(file["path"])}))
+    return raw, TypeAdapter(ConversionRule).validate_python(section["conversion"])
+
+
+# The registry -----------------------------------------------------------------------------------------------------
+
+
+def registry_faults(client: MlflowClient, ledger: Ledger, counts: Counter[str]) -> Iterator[Discrepancy]:
+    """Yield what the registry tells otherwise than the ledger, for every model of ours."""
+    try:
+        models = models_of(client, ledger)
+    except RunFailed as error:  # the note on what was under way is spoilt
+        yield Discrepancy("malformed", "ledger intent.json", str(error), "registry")
+        return
+    for model in models:
+        counts["models"] += 1
+        yield from model_faults(client, ledger, model)
+
+
+def model_faults(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Discrepancy, ...]:
+    """Return what the registry tells of one model otherwise than the ledger."""
+    try:
+        told = [Discrepancy(o.kind, o.subject, o.message, "registry") for o in registry.compare(client, ledger, model)]
+        return (*told, *_odd_places(client, model))
+    except Exception as error:  # whatever MLflow raises at rows that it cannot have written
+        words = f"MLflow cannot show it: {' '.join(str(error).split())[:200]}"
+        return (Discrepancy("unreadable", model, words, "registry"),)
+
+
+def _odd_places(client: MlflowClient, model: str) -> Iterator[Discrepancy]:
+    """Yield the versions that are loaded from elsewhere than their source says, or not ready to be loaded."""
+    for version in registry.versions(client, model):
+        subject, number = f"{model}/{version.number}", str(version.number)
+        place = client.get_model_version_download_uri(model, number)
+        if place != version.source:
+            words = f"it is loaded from {place}, it was registered from {version.source}"
+            yield Discrepancy("changed", subject, words, "registry", version.run_id)
+        status = client.get_model_version(model, number).status
+        if status != "READY":
+            yield Discrepancy("changed", subject, f"its status is {status}, expected READY", "registry", version.run_id)
+
+
+def models_of(client: MlflowClient, ledger: Ledger) -> list[str]:
+    """Return the models that the ledger tells of, or that have a version which says that it is ours."""
+    told = models_told(ledger)
+    intent = registry.pending(ledger)
+    if intent is not None:
+        told.add(intent.model)
+    token = None
+    while True:
+        page = client.search_registered_models(page_token=token)
+        told |= {one.name for one in page if one.name not in told and _claims_us(client, one.name)}
+        token = page.token
+        if not token:
+            return sorted(told)
+
+
+def models_told(ledger: Ledger) -> set[str]:
+    """Return the models that the ledger tells of."""
+    return {entry.subject.rpartition("/")[0] for entry in ledger.entries() if entry.kind != "run"} - {""}
+
+
+def _claims_us(client: MlflowClient, model: str) -> bool:
+    if any(sign in model for sign in registry.NO_NAME):  # none of ours, and MLflow's search does not take it
+        return False
+    return any(tag.startswith(registry.PREFIX) for version in registry.versions(client, model) for tag in version.tags)

@@ -1,0 +1,421 @@
+"""One run under audit: its row in the store against the ledger, and all that its manifest tells against what is there.
+
+The ledger's entry vouches for the manifest, and the manifest for everything else: what MLflow shows of the run and of
+its model, and each file. A manifest that is not the one in the ledger vouches for nothing.
+"""
+
+import hashlib
+import math
+import socket
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Experiment, LoggedModel, Metric, Run, ViewType
+from mlflow.exceptions import MlflowException
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from sqlalchemy import NullPool, column, create_engine, select, table
+
+from tasks import store
+from tasks.files import file_sha256
+from tasks.ledger import Entry, Ledger, canonical
+from tasks.manifest import FILE, input_summary, metric_summary, utc
+from tasks.manifests import BadManifest, manifest_bytes, parse_manifest
+from tasks.recovery import PROCESS, is_gone
+from tasks.registry import LEFT_BY_READERS
+
+NOTE = "mlflow.note.content"  # the user's to write, whatever we wrote there
+GUARDED = ("mlflow.parentRunId", "mlflow.source.git.commit", "mlflow.source.name", "mlflow.source.type", "mlflow.user")
+SHARED = ("source", "source_type", "schema", "profile")  # MLflow keeps these of whoever logged a data set first
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+COLUMNS = ("key", "value", "timestamp", "step", "is_nan", "run_uuid")  # one of them is a word of MySQL's: quoted
+METRICS = table("metrics", *map(column, COLUMNS))
+LONGEST = 60  # characters of a value that a message shows
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """Something that is not as it was recorded."""
+
+    kind: str  # missing, changed, reordered, inserted, removed, interrupted, unreadable, ...
+    subject: str  # what it is about: a ledger line, a run, a row of the store, a file, an alias
+    message: str
+    part: str  # ledger, run, manifest, store, model, files, data, conversion, registry
+    run_id: str = ""
+    is_note: bool = False  # worth telling, and no finding
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """What came of a run's check; the manifest is None unless it is the one that the ledger knows."""
+
+    run: Run | None
+    manifest: dict[str, Any] | None
+    found: tuple[Discrepancy, ...]
+
+
+class Histories:
+    """All values that were ever logged of the metrics of runs.
+
+    They come from the database itself where there is one: MLflow shows no metric that has no latest value, and takes a
+    call for each of the others.
+    """
+
+    def __init__(self, client: MlflowClient):
+        self.client = client
+        uri = client.tracking_uri
+        self.engine = create_engine(uri, poolclass=NullPool) if uri.partition("+")[0].startswith(DATABASES) else None
+
+    def of(self, run_id: str, names: Iterable[str]) -> dict[str, list[Metric]]:
+        """Return the values of a run's metrics by name; ``names`` are those that are known."""
+        if self.engine is None:
+            return {name: self.client.get_metric_history(run_id, name) for name in names}
+        found: dict[str, list[Metric]] = {}
+        with self.engine.connect() as connection:
+            for key, value, time, step, is_nan, _ in connection.execute(
+                select(METRICS).where(METRICS.c.run_uuid == run_id)
+            ):
+                found.setdefault(key, []).append(Metric(key, math.nan if is_nan else value, time, step))
+        return found
+
+
+class RunAuditor:
+    """Checks runs one by one, and counts what it looked at."""
+
+    def __init__(self, client: MlflowClient, ledger: Ledger):
+        self.client = client
+        self.entries = {entry.subject: entry for entry in ledger.entries() if entry.kind == "run"}
+        self.counts: Counter[str] = Counter()
+        self.histories = Histories(client)
+        found = client.search_experiments(view_type=ViewType.ALL)
+        self.experiments: dict[str, Experiment] = {one.experiment_id: one for one in found}
+        self.homes: set[str] = set()  # the experiments of the runs whose manifests the ledger vouches for
+        self.vouched: set[str] = set()  # these runs
+        self.models: set[str] = set()  # and the models that they recorded
+        self._first_inputs: dict[str, set[bytes]] = {}
+
+    def check(self, entry: Entry, run: Run | None) -> CheckedRun:
+        """Hold a run against its ledger entry, and then against its manifest."""
+        self.counts["runs"] += 1
+        if run is None:
+            words = f"the ledger has it as {entry.data.get('status')} (entry {entry.seq}), the store has no such run"
+            return CheckedRun(
+                entry, None, None, (Discrepancy("missing", _of_entry(entry), words, "run", entry.subject),)
+            )
+        content, faults = self._manifest(entry, run)
+        found = [*_against_entry(entry, run), *faults]
+        if content is not None:
+            try:
+                found += self._against_manifest(entry, run, content)
+            except Exception as error:  # whatever MLflow raises at rows that it cannot have written
+                found.append(self._said(run, "unreadable", "", _in_short(error), "store"))
+        return CheckedRun(run, content, tuple(found))
+
+    def unreadable(self, entry: Entry, error: Exception) -> CheckedRun:
+        """Return what is to be said of a run that MLflow cannot show."""
+        self.counts["runs"] += 1
+        found = Discrepancy("unreadable", _of_entry(entry), _in_short(error), "run", entry.subject)
+        return CheckedRun(None, None, (found,))
+
+    def find(self, run_id: str) -> Run | None:
+        """Return a run of the store, None if there is none."""
+        try:
+            return self.client.get_run(run_id)
+        except MlflowException as error:
+            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+                return None
+            raise
+
+    def manifest(self, entry: Entry) -> dict[str, Any] | None:
+        """Return a run's manifest if it is the one that the ledger knows."""
+        run = self.find(entry.subject)
+        return None if run is None else self._manifest(entry, run)[0]
+
+    # The manifest -------------------------------------------------------------------------------------------------
+
+    def _manifest(self, entry: Entry, run: Run) -> tuple[dict[str, Any] | None, list[Discrepancy]]:
+        """Return the manifest if the ledger vouches for it, or why there is none."""
+        expected = entry.data.get("manifest_sha256")
+        if expected is None:  # the process was killed before it could write one
+            return None, []
+        places = dict.fromkeys([run.info.artifact_uri, self._usual_place(run)])
+        texts = [data for data in map(manifest_bytes, places) if data is not None]
+        digests = [hashlib.sha256(data).hexdigest() for data in texts]
+        if expected in digests:
+            try:
+                return parse_manifest(texts[digests.index(expected)], FILE), []
+            except BadManifest as error:
+                return None, [self._said(run, "unreadable", f", {FILE}", str(error), "manifest")]
+        if not texts:
+            return None, [self._said(run, "missing", f", {FILE}", f"not among {run.info.artifact_uri}", "manifest")]
+        words = f"its SHA-256 is {digests[0][:16]}…, the ledger has {str(expected)[:16]}… (entry {entry.seq})"
+        return None, [self._said(run, "changed", f", {FILE}", words, "manifest")]
+
+    def _usual_place(self, run: Run) -> str:
+        experiment = self.experiments.get(run.info.experiment_id)
+        location = experiment.artifact_location if experiment else ""
+        return f"{location}/{run.info.run_id}/artifacts"
+
+    def _against_manifest(self, entry: Entry, run: Run, content: dict[str, Any]) -> Iterator[Discrepancy]:
+        recorded = content["store"]
+        self.vouched.add(entry.subject)
+        yield from self._experiment(entry, content["run"])
+        yield from self._info(run, content["run"])
+        yield from self._table(run, "param", recorded["params"], run.data.params)
+        tags = {name: value for name, value in recorded["tags"].items() if name != NOTE}
+        yield from self._table(run, "tag", tags, _guarded(run.data.tags, tags))
+        yield from self._metrics(run, recorded["metrics"])
+        yield from self._inputs(run, content)
+        yield from self._model(run, content)
+        yield from self._files(run, content)
+
+    # The store's rows ---------------------------------------------------------------------------------------------
+
+    def _experiment(self, entry: Entry, own: dict[str, Any]) -> Iterator[Discrepancy]:
+        """Yield what is wrong with a run's experiment, once for all of its runs."""
+        if own["experiment_id"] in self.homes:
+            return
+        self.homes.add(own["experiment_id"])
+        found = self.experiments.get(own["experiment_id"])
+        subject = f"experiment {own['experiment']}"
+        if found is None:
+            yield Discrepancy("missing", subject, "the store has no such experiment", "store", entry.subject)
+            return
+        location = own["artifact_uri"].removesuffix(f"/{entry.subject}/artifacts")
+        now = {"name": found.name, "state": found.lifecycle_stage, "artifact location": found.artifact_location}
+        then = {"name": own["experiment"], "state": "active", "artifact location": location}
+        self.counts["rows"] += 1
+        for name in then:
+            if now[name] != then[name]:
+                yield Discrepancy("changed", subject, _changed(name, now[name], then[name]), "store", entry.subject)
+
+    def _info(self, run: Run, own: dict[str, Any]) -> Iterator[Discrepancy]:
+        info = run.info
+        now = {
+            "experiment": info.experiment_id,
+            "start time": utc(info.start_time),
+            "user": info.user_id,
+            "artifact location": info.artifact_uri,
+            "tag mlflow.runName": run.data.tags.get("mlflow.runName", info.run_name),
+        }
+        kept = ("experiment_id", "started", "user", "artifact_uri", "name")
+        self.counts["rows"] += 1
+        for (name, value), key in zip(now.items(), kept, strict=True):
+            if value != own[key]:
+                yield self._said(run, "changed", f", {name}", _changed(name, value, own[key]), "run")
+
+    def _table(
+        self, run: Run, table: str, then: Mapping[str, Any], now: Mapping[str, Any], part: str = "store"
+    ) -> Iterator[Discrepancy]:
+        """Yield the rows of one of the store's tables that are gone, new, or have another value."""
+        self.counts["rows"] += len(now)
+        for key in sorted(then.keys() | now.keys()):
+            subject = f", {table} {key}"
+            if key not in now:
+                yield self._said(run, "missing", subject, f"{_short(then[key])} was recorded, there is none", part)
+            elif key not in then:
+                yield self._said(run, "inserted", subject, f"{_short(now[key])} was not there when it ended", part)
+            elif now[key] != then[key]:
+                yield self._said(run, "changed", subject, _changed("it", now[key], then[key]), part)
+
+    def _metrics(self, run: Run, recorded: dict[str, Any]) -> Iterator[Discrepancy]:
+        """Yield what differs in the metrics: the values that are shown first, and all that were ever logged."""
+        then = {name: summary["last"] for name, summary in recorded.items()}
+        yield from self._table(run, "latest metric", then, run.data.metrics)
+        histories = self.histories.of(run.info.run_id, recorded)
+        self.counts["rows"] += sum(map(len, histories.values()))
+        for name in sorted(recorded.keys() | histories.keys()):
+            subject, history = f", metric {name}", histories.get(name, [])
+            if name in recorded:
+                yield from self._history(run, subject, recorded[name], history, "store")
+            else:
+                yield self._said(run, "inserted", subject, "it was not there when the run ended", "store")
+
+    def _history(
+        self, run: Run, subject: str, summary: dict[str, Any], history: list[Any], part: str
+    ) -> Iterator[Discrepancy]:
+        if not history:
+            yield self._said(run, "missing", subject, f"{summary['count']} values were recorded, there is none", part)
+            return
+        found = metric_summary(history)
+        if found["count"] != summary["count"]:
+            kind = "removed" if found["count"] < summary["count"] else "inserted"
+            words = f"it has {found['count']} values, {summary['count']} were recorded"
+            yield self._said(run, kind, subject, words, part)
+        elif found["sha256"] != summary["sha256"]:
+            yield self._said(run, "changed", subject, "a value, a step or a time is not as it was recorded", part)
+
+    def _inputs(self, run: Run, content: dict[str, Any]) -> Iterator[Discrepancy]:
+        """Yield what differs in the data sets that the store links to a run."""
+        given = run.inputs.dataset_inputs if run.inputs else []
+        now = {f"{one.dataset.name} {one.dataset.digest[:8]}": input_summary(one) for one in given}
+        then = {f"{one['name']} {one['digest'][:8]}": one for one in content["store"]["inputs"]}
+        for key in now.keys() & then.keys():
+            odd = [name for name in then[key] if now[key][name] != then[key][name]]
+            if odd and set(odd) <= set(SHARED) and canonical(_shared(now[key])) in self._shared_inputs(content):
+                now[key] = then[key]  # another run of the experiment logged the same data first
+        yield from self._table(run, "input", then, now)
+
+    def _shared_inputs(self, content: dict[str, Any]) -> set[bytes]:
+        """Return what all runs of an experiment logged of their data sets, by what their manifests say."""
+        experiment = content["run"]["experiment_id"]
+        if experiment not in self._first_inputs:
+            name = content["run"]["experiment"]
+            contents = (self.manifest(entry) for entry in self.entries.values() if entry.data.get("experiment") == name)
+            inputs = (one for other in contents if other is not None for one in other["store"]["inputs"])
+            self._first_inputs[experiment] = {canonical(_shared(one)) for one in inputs}
+        return self._first_inputs[experiment]
+
+    def _model(self, run: Run, content: dict[str, Any]) -> Iterator[Discrepancy]:
+        """Yield what differs in the model that the run logged: MLflow keeps its parameters and metrics once more."""
+        then = content["store"]["model"]
+        outputs = run.outputs.model_outputs if run.outputs else []
+        recorded = {then["model_id"]: 0} if then else {}
+        yield from self._table(run, "output", recorded, {one.model_id: one.step for one in outputs}, "model")
+        if then is None:
+            return
+        self.models.add(then["model_id"])
+        try:
+            model = self.client.get_logged_model(then["model_id"])
+        except Exception as error:  # it is not there, or not as MLflow writes one
+            is_gone = getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST"
+            words = "the store has no such model, or it is marked deleted" if is_gone else _in_short(error)
+            kind = "missing" if is_gone else "unreadable"
+            yield self._said(run, kind, f", model {then['model_id']}", words, "model")
+            return
+        yield from self._logged_model(run, model, then)
+        for name, summary in content["store"]["metrics"].items():
+            history = [one for one in model.metrics or () if one.key == name and one.run_id == run.info.run_id]
+            self.counts["rows"] += len(history)
+            yield from self._history(run, f", metric {name} of the model", summary, history, "model")
+
+    def _logged_model(self, run: Run, model: LoggedModel, then: dict[str, Any]) -> Iterator[Discrepancy]:
+        plain = ("name", "artifact_location", "source_run_id")
+        now = {name: getattr(model, name) for name in plain} | {"status": str(model.status)}
+        now |= {"experiment_id": model.experiment_id}
+        recorded = {name: then[name] for name in plain} | {"status": "READY", "experiment_id": run.info.experiment_id}
+        yield from self._table(run, "model's", recorded, now, "model")
+        yield from self._table(run, "model's param", then["params"], model.params, "model")
+        tags = {name: value for name, value in model.tags.items() if name in then["tags"]}
+        yield from self._table(run, "model's tag", then["tags"], tags, "model")
+
+    # Files --------------------------------------------------------------------------------------------------------
+
+    def _files(self, run: Run, content: dict[str, Any]) -> Iterator[Discrepancy]:
+        """Yield the artifacts of a run and of its model that are gone, changed, or too many."""
+        uris = {"run": content["run"]["artifact_uri"]}
+        if content["store"]["model"]:
+            uris["model"] = content["store"]["model"]["artifact_location"]
+        then = {one["path"]: one["sha256"] for one in content["artifacts"]}
+        with ExitStack() as stack:
+            for name, uri in uris.items():
+                own = {path: digest for path, digest in then.items() if path.startswith(f"{name}/")}
+                try:
+                    now = _digests(name, stack.enter_context(store.artifact_folder(uri)))
+                except (OSError, MlflowException):
+                    now = {}
+                self.counts["files"] += len(now)
+                yield from self._compared_files(run, own, now)
+        yield from self._report_copies(run, then)
+
+    def _compared_files(self, run: Run, then: dict[str, str], now: dict[str, str]) -> Iterator[Discrepancy]:
+        for path in sorted(then.keys() | now.keys()):
+            if path not in now:
+                yield self._said(run, "missing", f", file {path}", "it was recorded, and is not there", "files")
+            elif path not in then:
+                yield self._said(run, "inserted", f", file {path}", "it was not there when the run ended", "files")
+            elif now[path] != then[path]:
+                words = f"its SHA-256 is {now[path][:16]}…, {then[path][:16]}… was recorded"
+                yield self._said(run, "changed", f", file {path}", words, "files")
+
+    def _report_copies(self, run: Run, then: dict[str, str]) -> Iterator[Discrepancy]:
+        """Yield the page that a person opens, if it is another than the one among the artifacts."""
+        for path, digest in then.items():
+            copy = store.FOLDER / "reports" / Path(path).name
+            if path.startswith("run/") and path.endswith(".html") and copy.is_file():
+                self.counts["files"] += 1
+                if file_sha256(copy) != digest:
+                    words = f"{copy} is another page than the one that was recorded"
+                    yield self._said(run, "changed", f", file {copy}", words, "files")
+
+    def _said(self, run: Run, kind: str, what: str, message: str, part: str) -> Discrepancy:
+        return Discrepancy(kind, f"{name_of(run)}{what}", message, part, run.info.run_id)
+
+
+def name_of(run: Run) -> str:
+    """Return what a run is called in findings: the beginning of its id, and its name."""
+    return f"run {run.info.run_id[:8]} {run.info.run_name}"
+
+
+def is_alive(run: Run) -> bool:
+    """Tell whether the process that writes a run is one of this host and has not ended."""
+    process = run.data.tags.get(PROCESS, "")
+    return process.rsplit(":", 2)[0] == socket.gethostname() and not is_gone(process)
+
+
+def _of_entry(entry: Entry) -> str:
+    return f"run {entry.subject[:8]} {entry.data.get('name', '')}".rstrip()
+
+
+def _against_entry(entry: Entry, run: Run) -> Iterator[Discrepancy]:
+    """Yield what the store tells of a run otherwise than the ledger."""
+    info = run.info
+    if info.lifecycle_stage != "active":
+        words = f"it is marked {info.lifecycle_stage} in the store"
+        yield Discrepancy("removed", name_of(run), words, "run", info.run_id)
+    if info.status == "RUNNING" and is_alive(run):
+        return  # it is about to end
+    now = {"name": info.run_name, "status": info.status, "end_time": info.end_time}
+    for name, value in now.items():
+        if value != entry.data.get(name):
+            words = f"{_changed(name, value, entry.data.get(name))} (entry {entry.seq})"
+            yield Discrepancy("changed", f"{_of_entry(entry)}, {name}", words, "run", info.run_id)
+
+
+def _guarded(tags: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags that are ours to set; all others are the user's, or MLflow's own."""
+    ours = (name for name in tags if name in recorded or name in GUARDED or name.startswith("aucflow."))
+    return {name: tags[name] for name in ours if name != NOTE}
+
+
+def _shared(one: dict[str, Any]) -> dict[str, Any]:
+    return {name: one[name] for name in ("name", "digest", *SHARED)}
+
+
+def _digests(name: str, folder: Path) -> dict[str, str]:
+    """Return the digest of every file in a folder, but of what is no artifact: the manifest, and MLflow's own mark."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder).as_posix()
+        is_ours = (name, inside) == ("run", FILE)
+        is_mark = (name, inside) == ("model", LEFT_BY_READERS) and _is_mark(path)
+        if not is_ours and not is_mark and (path.is_symlink() or path.is_file()):
+            found[f"{name}/{inside}"] = file_sha256(path) if path.is_file() else "a link to no file"
+    return found
+
+
+def _is_mark(path: Path) -> bool:
+    """Tell whether a file says what MLflow writes into a model that is loaded by its registered name, and no more."""
+    try:
+        content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, YAMLError):
+        return False
+    return isinstance(content, dict) and set(content) <= {"model_name", "model_version"}
+
+
+def _in_short(error: Exception) -> str:
+    return f"MLflow cannot show it: {' '.join(str(error).split())[:200]}"
+
+
+def _changed(what: str, now: Any, then: Any) -> str:
+    return f"{what} is {_short(now)}, {_short(then)} was recorded"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

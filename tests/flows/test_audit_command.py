@@ -1,0 +1,171 @@
+"""`aucflow audit` as a person and as a program read it: one screen, JSON, a page, and exit codes."""
+
+import json
+import shutil
+
+import pytest
+from audited import MODEL, inside, make, restore
+
+from flows.audit import audit_command, champions_command, verify_command
+from flows.cli import cli, main
+from tasks.errors import BadInput
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audit")
+    audited = make(folder / "here")
+    shutil.copytree(audited.folder, folder / "copy")
+    return audited, folder / "copy"
+
+
+@pytest.fixture
+def audited(kept):
+    """The store as it was made, current folder; afterwards it is as it was."""
+    audited, copy = kept
+    with inside(audited.folder):
+        yield audited
+        restore(audited.folder, copy)
+
+
+class TestStory:
+    @pytest.mark.parametrize("width", [80, 100, 200])
+    @pytest.mark.parametrize("target", [f"{MODEL}@champion", "claims", "claims ls_svm"])
+    def test_it_fits_on_one_screen(self, audited, capsys, monkeypatch, width, target):
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert audit_command(target) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == target
+        assert len(lines) <= 40
+        assert max(map(len, lines)) <= min(width, 100)
+
+    def test_json_has_every_line_and_digest(self, audited, capsys):
+        assert audit_command(f"{MODEL}@champion", as_json=True) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["target"], told["ok"], told["findings"]) == (f"{MODEL}@champion", True, [])
+        assert {"label", "text", "digests", "state", "why"} == set(told["lines"][0])
+
+    def test_a_page_is_written_where_it_is_asked_for(self, audited, capsys, tmp_path):
+        assert audit_command("claims", html=str(tmp_path / "page.html")) == 0
+        assert "<h1>claims</h1>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert str(tmp_path / "page.html") in capsys.readouterr().out
+
+    def test_what_was_changed_is_said_below_and_the_exit_code_is_3(self, audited, capsys):
+        audited.client.set_registered_model_alias(MODEL, "champion", "1")
+        assert audit_command(f"{MODEL}/2") == 3
+        out = capsys.readouterr().out
+        assert f"alias {MODEL}@champion: " in out
+        assert "changed" in out
+
+
+class TestVerify:
+    def test_one_line_says_how_much_was_checked(self, audited, capsys):
+        assert verify_command() == 0
+        (line,) = capsys.readouterr().out.splitlines()
+        assert line.startswith("ok 7 ledger entries, 3 runs, ")
+        assert line.endswith("1 data file, 1 registered model: all as it was recorded")
+
+    def test_each_finding_is_a_line(self, audited, capsys):
+        (audited.folder / "claims.csv").write_text("[red]nothing[/]")
+        audited.client.log_param(audited.runs["claims"], "extra", "[b]1[/]")
+        assert verify_command() == 3
+        first, second, last = capsys.readouterr().out.splitlines()
+        assert first.startswith("inserted run ")
+        assert "param extra: '[b]1[/]' was not there" in first
+        assert second.startswith(f"changed data file {audited.folder / 'claims.csv'}: ")
+        assert last.startswith("2 findings in 7 ledger entries")
+
+    def test_json_has_findings_and_counts(self, audited, capsys):
+        (audited.folder / "claims.csv").unlink()
+        assert verify_command(as_json=True, deep=True) == 3
+        told = json.loads(capsys.readouterr().out)
+        assert (told["ok"], told["checked"]["runs"], told["findings"][0]["kind"]) == (False, 3, "missing")
+
+    def test_a_store_that_is_no_database_is_a_finding(self, audited, capsys, tmp_path):
+        shutil.copytree("mlruns/ledger", tmp_path / "mlruns" / "ledger")
+        (tmp_path / "mlruns" / "mlflow.db").write_bytes(b"no database" * 100)
+        with inside(tmp_path):
+            assert verify_command() == 3
+        assert capsys.readouterr().out.startswith("unreadable store: Expected an MLflow store at sqlite:///")
+
+    def test_a_ledger_without_a_store_is_a_finding(self, audited, capsys, tmp_path):
+        shutil.copytree("mlruns/ledger", tmp_path / "mlruns" / "ledger")
+        with inside(tmp_path):
+            assert verify_command() == 3
+            with pytest.raises(BadInput, match="audit verify"):
+                audit_command("claims")
+        assert capsys.readouterr().out.startswith("missing store: ")
+        assert not (tmp_path / "mlruns" / "mlflow.db").exists()
+
+    def test_a_folder_without_anything_is_bad_input(self, tmp_path):
+        with inside(tmp_path):
+            for command in (verify_command, lambda: audit_command("claims"), lambda: champions_command("claims")):
+                with pytest.raises(BadInput, match="aucflow run"):
+                    command()
+        assert not list(tmp_path.iterdir())
+
+
+class TestChampions:
+    def test_the_whole_history_as_a_table(self, audited, capsys):
+        assert champions_command(MODEL) == 0
+        head, first, second = capsys.readouterr().out.splitlines()
+        assert head.split() == ["version", "since", "(UTC)", "until", "(UTC)", "by", "why", "entry"]
+        assert (first.split()[0], second.split()[0]) == ("1", "2")
+        assert audited.ledger.entries()[-1].digest[:12] in second
+
+    @pytest.mark.parametrize("on", ["2026-03-01", "2999-01-01T10:00", "2026-03-01 12:00+02:00"])
+    def test_before_the_first_and_after_the_last(self, audited, capsys, on):
+        assert champions_command(MODEL, on) == 0
+        out = capsys.readouterr().out
+        assert out.startswith(f"No version of {MODEL} was champion on {on}.") == on.startswith("2026-03")
+
+    def test_a_day_has_all_of_its_champions_and_a_moment_one(self, audited, capsys):
+        entries = audited.ledger.entries()
+        assert champions_command(MODEL, entries[-1].time[:10], as_json=True) == 0
+        assert [one["number"] for one in json.loads(capsys.readouterr().out)["champions"]] in ([1, 2], [2])
+        assert champions_command(MODEL, entries[4].time, as_json=True) == 0
+        told = json.loads(capsys.readouterr().out)["champions"]
+        assert [(one["number"], one["since"], one["seq"]) for one in told] == [(1, entries[4].time, 5)]
+
+    def test_a_ledger_that_does_not_verify_is_said_with_the_answer(self, audited, capsys):
+        audited.ledger.path.write_bytes(audited.ledger.path.read_bytes().replace(b"every rule", b"Every rule", 1))
+        assert champions_command(MODEL) == 3
+        assert "aucflow audit verify" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("on", ["yesterday", "2026-13-01", ""])
+    def test_what_is_no_date_is_bad_input(self, audited, on):
+        with pytest.raises(BadInput, match="2026-03-01"):
+            champions_command(MODEL, on)
+
+    def test_an_unknown_model_is_bad_input_with_the_nearest(self, audited):
+        with pytest.raises(BadInput, match=f"Did you mean '{MODEL}'"):
+            champions_command("claim")
+
+
+@pytest.mark.skipif("audit" not in cli.commands, reason="the command line has no group audit yet")
+class TestCommandLine:
+    @pytest.mark.parametrize(
+        ("words", "code", "said"),
+        [
+            ((f"{MODEL}@champion",), 0, "environment"),
+            (("--json", "claims"), 0, '"label": "cell"'),
+            (("show", "claims ls_svm"), 0, "raw file"),
+            (("verify",), 0, "ok 7 ledger entries"),
+            (("champions", MODEL), 0, "every rule passed"),
+            (("champions", MODEL, "--on", "never"), 2, "Expected a date"),
+            (("no such thing",), 2, "Expected a run's id"),
+            (("--help",), 0, "MODEL@champion"),
+        ],
+    )
+    def test_words_lead_to_their_command_and_exit_code(self, audited, capsys, words, code, said):
+        with pytest.raises(SystemExit) as ended:
+            main(["audit", *words])
+        captured = capsys.readouterr()
+        assert (ended.value.code, said in captured.out + captured.err) == (code, True)
+
+    def test_a_finding_is_exit_code_3(self, audited, capsys):
+        (audited.folder / "claims.csv").unlink()
+        for words in (["verify"], ["claims"]):
+            with pytest.raises(SystemExit) as ended:
+                main(["audit", *words])
+            assert ended.value.code == 3

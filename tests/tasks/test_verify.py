@@ -1,0 +1,342 @@
+"""Verify finds what is not as it was recorded, tells crashes from changes, and leaves legitimate changes alone.
+
+What an attacker may do, case by case, is in test_tampering.py.
+"""
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import mlflow
+import pytest
+from audited import MODEL, claims, experiment, inside, make, restore, run_ids
+from mlflow import MlflowClient
+
+from tasks import store
+from tasks.recovery import PROCESS, end_interrupted_runs, this_process
+from tasks.verify import DataFiles, odd_arrays, recorded_source, verify
+from tasks.verify_runs import CheckedRun
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verify")
+    audited = make(folder / "here")
+    shutil.copytree(audited.folder, folder / "copy")
+    return audited, folder / "copy"
+
+
+@pytest.fixture
+def audited(kept):
+    """The store as it was made, current folder; afterwards it is as it was."""
+    audited, copy = kept
+    with inside(audited.folder):
+        yield audited
+        restore(audited.folder, copy)
+
+
+def found(audited, deep=False):
+    return verify(audited.client, audited.ledger, deep).found
+
+
+def manifest_of(audited, name="claims ls_svm"):
+    (path,) = audited.folder.glob(f"mlruns/artifacts/*/{audited.runs[name]}/artifacts/lineage.json")
+    return json.loads(path.read_bytes())
+
+
+def the_only(findings):
+    (one,) = findings
+    return one
+
+
+class TestClean:
+    def test_nothing_is_found_and_everything_is_counted(self, audited):
+        told = []
+        verdict = verify(audited.client, audited.ledger, True, lambda done, total: told.append((done, total)))
+        assert verdict.found == ()
+        counts = {"entries": 7, "runs": 3, "models": 1, "data files": 1, "data sets": 1}
+        assert {name: verdict.counts[name] for name in counts} == counts
+        assert verdict.counts["files"] > 25
+        assert verdict.counts["rows"] > 500
+        assert told == [(0, 3), (1, 3), (2, 3)]
+
+    def test_nothing_is_written(self, audited):
+        def state():
+            files = [path for path in audited.folder.rglob("*") if path.is_file()]
+            return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+        before = state()
+        assert not found(audited, deep=True)
+        assert state() == before
+
+
+class TestLegitimate:
+    def test_tags_notes_and_aliases_of_the_users_own(self, audited):
+        client, run_id = audited.client, audited.runs["claims ls_svm"]
+        client.set_tag(run_id, "reviewed by", "Ada")
+        client.set_tag(run_id, "mlflow.note.content", "looks good")
+        client.update_registered_model(MODEL, description="our claims")
+        client.set_registered_model_tag(MODEL, "team", "fraud")
+        client.set_registered_model_alias(MODEL, "staging", "1")
+        client.set_model_version_tag(MODEL, "1", "seen", "yes")
+        client.set_experiment_tag(client.get_run(run_id).info.experiment_id, "mlflow.note.content", "an experiment")
+        assert found(audited) == ()
+
+    def test_a_model_that_was_loaded_by_its_name(self, audited):
+        mlflow.set_tracking_uri(store.tracking_uri())
+        mlflow.pyfunc.load_model(f"models:/{MODEL}@champion")
+        assert list(audited.folder.rglob("registered_model_meta")), "MLflow leaves its mark"
+        assert found(audited) == ()
+
+    def test_an_open_run_of_a_process_that_lives_is_counted(self, audited):
+        experiment_id = audited.client.get_experiment_by_name("claims").experiment_id
+        audited.client.create_run(experiment_id, tags={PROCESS: this_process()})
+        verdict = verify(audited.client, audited.ledger)
+        assert verdict.found == ()
+        assert verdict.counts["open"] == 1
+
+    def test_runs_of_others_in_experiments_of_their_own(self, audited):
+        theirs = audited.client.create_experiment("theirs")
+        run = audited.client.create_run(theirs)
+        audited.client.set_terminated(run.info.run_id)
+        verdict = verify(audited.client, audited.ledger)
+        assert verdict.found == ()
+        assert verdict.counts["foreign"] == 1
+
+    def test_the_same_data_from_another_place_share_a_row_of_the_store(self, audited, tmp_path):
+        shutil.copy(audited.folder / "claims.csv", tmp_path / "elsewhere.csv")
+        experiment(tmp_path / "elsewhere.csv", methods=({"solver": "ls_svm", "params": {"lam": 1.0}},))
+        with closing(sqlite3.connect(audited.folder / "mlruns" / "mlflow.db")) as database:
+            assert database.execute("SELECT count(*) FROM datasets").fetchone() == (1,)
+        assert found(audited) == ()
+
+    def test_newer_data_that_a_later_run_was_made_of_are_told_and_no_finding(self, audited):
+        claims(audited.folder / "claims.csv", seed=4)
+        one = the_only(found(audited))
+        assert (one.kind, one.is_note) == ("changed", False)
+        experiment(audited.folder / "claims.csv", methods=({"solver": "ls_svm", "params": {"lam": 1.0}},))
+        one = the_only(found(audited, deep=True))
+        assert (one.kind, one.is_note) == ("replaced", True)
+        assert str(audited.folder / "claims.csv") in one.subject
+
+    def test_a_run_that_failed_and_one_that_was_killed(self, audited):
+        with pytest.raises(Exception, match="max_alpha_bytes"):
+            experiment(audited.folder / "claims.csv", methods=({"solver": "sdcd", "params": {"max_alpha_bytes": 8}},))
+        run = audited.client.create_run("1", tags={PROCESS: gone_process(), "aucflow.dataset": "claims"})
+        one = the_only(found(audited))
+        assert (one.kind, one.is_note, one.run_id) == ("interrupted", True, run.info.run_id)
+        end_interrupted_runs(audited.client, audited.ledger)
+        assert found(audited) == ()
+
+
+def gone_process() -> str:
+    """Return what a process that has ended called itself."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return f"{socket.gethostname()}:{process.pid}:1"
+
+
+class TestRuns:
+    def test_a_run_deleted_in_mlflow(self, audited):
+        audited.client.delete_run(audited.runs["claims ls_svm"])
+        kinds = {(one.kind, one.run_id) for one in found(audited)}
+        assert ("removed", audited.runs["claims ls_svm"]) in kinds
+
+    def test_a_run_renamed_in_mlflow(self, audited):
+        audited.client.update_run(audited.runs["claims ls_svm"], name="better")
+        subjects = [one.subject for one in found(audited)]
+        assert any(subject.endswith("claims ls_svm, name") for subject in subjects)
+
+    def test_a_run_put_into_an_experiment_of_ours(self, audited):
+        run = audited.client.create_run("1")
+        audited.client.set_terminated(run.info.run_id)
+        one = the_only(found(audited))
+        assert (one.kind, one.run_id) == ("inserted", run.info.run_id)
+
+    def test_an_open_run_that_names_no_process(self, audited):
+        run = audited.client.create_run("1")
+        assert the_only(found(audited)).run_id == run.info.run_id
+
+    def test_a_run_that_was_ended_and_is_open_again(self, audited):
+        audited.client.update_run(audited.runs["claims"], status="RUNNING")
+        audited.client.set_tag(audited.runs["claims"], PROCESS, gone_process())
+        assert "run " + audited.runs["claims"][:8] + " claims, status" in {one.subject for one in found(audited)}
+
+    def test_a_metric_that_mlflow_does_not_show(self, audited):
+        run_id = audited.runs["claims ls_svm"]
+        with closing(sqlite3.connect(audited.folder / "mlruns" / "mlflow.db")) as database:
+            database.execute("INSERT INTO metrics VALUES ('hidden', 1.0, 1, ?, 0, 0)", (run_id,))
+            database.commit()
+        assert "hidden" not in audited.client.get_run(run_id).data.metrics
+        one = the_only(found(audited))
+        assert (one.kind, one.subject) == ("inserted", f"run {run_id[:8]} claims ls_svm, metric hidden")
+
+    def test_a_manifest_moved_with_the_runs_address_is_still_found(self, audited, tmp_path):
+        """The address is what was changed: it is named, and not the manifest."""
+        run_id = audited.runs["claims"]
+        with closing(sqlite3.connect(audited.folder / "mlruns" / "mlflow.db")) as database:
+            database.execute("UPDATE runs SET artifact_uri = ? WHERE run_uuid = ?", (tmp_path.as_uri(), run_id))
+            database.commit()
+        assert the_only(found(audited)).subject == f"run {run_id[:8]} claims, artifact location"
+
+    def test_a_link_in_place_of_an_artifact_counts_by_what_it_leads_to(self, audited, tmp_path):
+        (path,) = audited.folder.glob(f"mlruns/artifacts/*/{audited.runs['claims']}/artifacts/config.json")
+        path.rename(tmp_path / "config.json")
+        path.symlink_to(tmp_path / "config.json")
+        assert found(audited) == ()
+        (tmp_path / "config.json").unlink()
+        assert the_only(found(audited)).subject.endswith("file run/config.json")
+
+    def test_a_model_that_mlflow_cannot_show(self, audited):
+        with closing(sqlite3.connect(audited.folder / "mlruns" / "mlflow.db")) as database:
+            database.execute("UPDATE logged_models SET status = 9")
+            database.commit()
+        findings = found(audited)
+        assert {one.kind for one in findings} == {"unreadable"}
+        model_id = manifest_of(audited)["store"]["model"]["model_id"]
+        assert any(one.subject.endswith(f"claims ls_svm, model {model_id}") for one in findings)
+
+    def test_a_list_of_runs_that_mlflow_cannot_show_and_then_not_even_one(self, audited, monkeypatch):
+        def broken(*_, **__):
+            raise ValueError("no such thing")
+
+        monkeypatch.setattr(MlflowClient, "search_runs", broken)
+        assert the_only(found(audited)).subject == "store, runs"
+        monkeypatch.setattr(MlflowClient, "get_run", broken)
+        assert {one.run_id for one in found(audited)} == {"", *audited.runs.values()}
+
+
+class TestLedger:
+    def test_a_ledger_that_is_gone(self, audited):
+        shutil.rmtree(audited.folder / "mlruns" / "ledger")
+        findings = found(audited)
+        assert {one.run_id for one in findings if one.kind == "inserted"} >= set(audited.runs.values())
+        assert any(one.part == "registry" for one in findings)
+
+    def test_a_store_that_is_gone(self, audited):
+        one = the_only(verify(None, audited.ledger).found)
+        assert (one.kind, one.subject) == ("missing", "store")
+
+    def test_a_store_that_cannot_be_read(self, audited):
+        one = the_only(verify(None, audited.ledger, cause="file is not a database").found)
+        assert (one.kind, one.message) == ("unreadable", "file is not a database")
+
+    def test_an_entry_that_was_announced_is_told(self, audited):
+        head = json.loads(audited.ledger.head_path.read_bytes())
+        audited.ledger._write_head(head | {"pending": "f" * 64})
+        one = the_only(found(audited))
+        assert (one.kind, one.subject, one.is_note) == ("interrupted", "ledger head.json", True)
+
+    @pytest.mark.parametrize("pending", [3, "f" * 63, "", "F" * 64, []])
+    def test_a_head_that_announces_what_is_no_digest(self, audited, pending):
+        head = json.loads(audited.ledger.head_path.read_bytes())
+        audited.ledger._write_head(head | {"pending": pending})
+        assert the_only(found(audited)).subject == "ledger head.json"
+
+    @pytest.mark.parametrize("data", [b" ", b"\n", b"\t"])
+    def test_a_head_of_other_bytes(self, audited, data):
+        with audited.ledger.head_path.open("ab") as stream:
+            stream.write(data)
+        assert the_only(found(audited)).subject == "ledger head.json"
+
+
+class TestData:
+    def test_a_file_of_the_users_own_that_is_gone_is_a_finding(self, audited):
+        (audited.folder / "claims.csv").unlink()
+        one = the_only(found(audited, deep=True))
+        assert (one.kind, one.is_note) == ("missing", False)
+
+    @pytest.mark.parametrize("source", ["https://example.org/a9a", "mirror:libsvm/a9a", "sklearn:digits"])
+    def test_a_file_that_can_be_fetched_again_is_told(self, source, tmp_path):
+        file = {
+            "path": str(tmp_path / "a9a"),
+            "sha256": "0" * 64,
+            "source": source,
+            "size_bytes": 1,
+            "format": "svmlight",
+        }
+        data = DataFiles()
+        data.take(CheckedRun(None, {"data": {"name": "a9a", "sha256": "1" * 64, "raw": [file]}}, ()))
+        one = the_only(data.check())
+        assert (one.kind, one.is_note) == ("missing", True)
+        assert source in one.message
+
+    def test_the_recorded_rule_makes_the_same_arrays_again(self, audited):
+        section = manifest_of(audited)["data"]
+        assert recorded_source(section)[0].sha256 == section["raw"][0]["sha256"]
+        assert list(odd_arrays(section)) == []
+
+    @pytest.mark.parametrize("part", ["X", "y"])
+    def test_arrays_that_come_out_otherwise_are_named(self, audited, part):
+        section = manifest_of(audited)["data"] | {f"{part}_sha256": "0" * 64}
+        assert the_only(odd_arrays(section)).subject == f"data set claims, {part}"
+
+    def test_a_file_that_cannot_be_converted_any_more_is_named(self, audited):
+        section = manifest_of(audited)["data"]
+        section["conversion"] |= {"target": "nobody"}
+        one = the_only(odd_arrays(section))
+        assert (one.kind, one.subject) == ("unreadable", "data set claims")
+
+
+class TestRegistry:
+    def test_an_alias_moved_in_mlflow(self, audited):
+        audited.client.set_registered_model_alias(MODEL, "champion", "1")
+        one = the_only(found(audited))
+        assert (one.kind, one.subject) == ("alias", f"{MODEL}@champion")
+
+    def test_a_version_deleted_in_mlflow(self, audited):
+        audited.client.delete_model_version(MODEL, "1")
+        assert f"{MODEL}/1" in {one.subject for one in found(audited)}
+
+    def test_a_version_that_is_loaded_from_elsewhere(self, audited):
+        """MLflow shows the source, and loads from another column."""
+        with closing(sqlite3.connect(audited.folder / "mlruns" / "mlflow.db")) as database:
+            database.execute("UPDATE model_versions SET storage_location = 'file:///elsewhere' WHERE version = 2")
+            database.commit()
+        one = the_only(found(audited))
+        assert (one.subject, "file:///elsewhere" in one.message) == (f"{MODEL}/2", True)
+
+    def test_a_forged_note_of_a_change_hides_nothing(self, audited):
+        (audited.ledger.folder / "intent.json").write_text("{}")
+        assert "ledger intent.json" in {one.subject for one in found(audited)}
+
+    def test_a_forged_note_that_reads_well_hides_no_moved_alias(self, audited):
+        store_name = f"sqlite:///{audited.folder.name}/mlflow.db"
+        note = {"action": "promote", "model": MODEL, "number": 1, "reason": "x", "before": {}, "store": store_name}
+        (audited.ledger.folder / "intent.json").write_text(json.dumps(note | {"owner": "process 1 on here"}))
+        audited.client.set_registered_model_alias(MODEL, "champion", "1")
+        assert verify(audited.client, audited.ledger).findings
+
+    def test_a_model_that_mlflow_cannot_show(self, audited, monkeypatch):
+        def broken(*_):
+            raise ValueError("no such thing")
+
+        monkeypatch.setattr(MlflowClient, "get_model_version_download_uri", broken)
+        one = the_only(found(audited))
+        assert (one.kind, one.subject) == ("unreadable", MODEL)
+
+    @pytest.mark.parametrize("name", ["theirs", 'with "quotes"', "it's"])
+    def test_a_registered_model_of_somebody_else(self, audited, name):
+        client = audited.client
+        client.create_registered_model(name)
+        client.create_model_version(name, "file:///somewhere")
+        assert found(audited) == ()
+
+
+def test_a_remote_store_is_asked_call_by_call(audited, monkeypatch):
+    """Where there is no database to read, MLflow's own answers are compared."""
+    monkeypatch.setattr("tasks.verify_runs.DATABASES", ())
+    assert found(audited) == ()
+    run_id = audited.runs["claims ls_svm"]
+    audited.client.log_metric(run_id, "test_auc", 1.0, step=0)
+    assert f"run {run_id[:8]} claims ls_svm, metric test_auc" in {one.subject for one in found(audited)}
+
+
+def test_names_are_those_of_the_runs(audited):
+    assert run_ids(MlflowClient(store.tracking_uri())) == audited.runs
+    assert os.getcwd() == str(audited.folder)
