@@ -122,7 +122,9 @@ def data_get(
 @click.argument("config")
 @click.option("--force", is_flag=True, help="Train though data, config and code are those of the newest version.")
 @click.option(
-    "--replace-champion", is_flag=True, help="Promote by the rules for any model if the champion cannot be compared."
+    "--replace-champion",
+    is_flag=True,
+    help="Train, and promote by the rules for any model if the champion cannot be compared.",
 )
 @click.option("--workers", type=int, metavar="N", help="Folds trained side by side.")
 @click.option("--offline", is_flag=True, default=None, help="Fetch nothing: data sets have to be in the cache.")

@@ -23,7 +23,7 @@ def retrain_command(config: str, force: bool, replace_champion: bool, options: d
 
 def run_retraining(config: Any, force: bool = False, replace_champion: bool = False) -> Any:
     """Check the data, mend what a killed command left, run the flow."""
-    from flows.commands import recover
+    from flows.commands import recover, recover_flow_runs
     from flows.preflight import PrefectStart, preflight
 
     preflight(config.experiment)
@@ -35,6 +35,7 @@ def run_retraining(config: Any, force: bool = False, replace_champion: bool = Fa
     check_store()
     recover()
     prefect.wait()
+    recover_flow_runs()
     return retrain(config, force, replace_champion)
 
 
@@ -46,7 +47,8 @@ def show(outcome: Any) -> None:
     lines = [("champion", serving)]
     if outcome.version is not None:
         lines += [("made", f"{outcome.model}/{outcome.version.number}"), ("because", outcome.cause)]
-    lines.append(("decision", outcome.reason))
+    verdict = {None: "", True: "promote. ", False: "do not promote. "}[outcome.decision and outcome.decision.promote]
+    lines.append(("decision", f"{verdict}{outcome.reason}"))
     if outcome.report is not None:
         lines.append(("report", relative(outcome.report)))
     for name, text in lines:

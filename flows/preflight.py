@@ -63,7 +63,7 @@ def split_seed(entry: DatasetConfig, config: ExperimentConfig) -> int:
 
 def held_out_rule(config: ExperimentConfig) -> HeldOut:
     """Return which rows are held out: the same for every method, and in every later version of the data."""
-    return HeldOut(config.validation.held_out, seed_for(config.seed, "held out"))
+    return HeldOut.of(config.validation.held_out, config.seed)
 
 
 class PrefectStart:

@@ -14,6 +14,7 @@ from flows.experiment import prepare, run_method
 from tasks import registry, store
 from tasks.decide import Decision
 from tasks.errors import RunFailed
+from tasks.flow_runs import claim_flow_run
 from tasks.log import run_logger
 from tasks.report import write_report
 from tasks.retraining import (
@@ -51,6 +52,7 @@ def retrain(config: RetrainConfig, force: bool = False, replace_champion: bool =
     ``force`` trains though nothing has changed; ``replace_champion`` does too, and promotes over a champion that cannot
     be compared. The model changes hands last of all, so that whatever fails before leaves the champion as it was.
     """
+    claim_flow_run()
     client, experiment = store.open_store(), config.experiment
     with alone(config.model):
         prepared = prepare(experiment.datasets[0], experiment)
@@ -78,7 +80,7 @@ def retrain(config: RetrainConfig, force: bool = False, replace_champion: bool =
 
 
 def _name(version: registry.Version | None) -> str:
-    return "no version: there is no champion yet" if version is None else f"{version.model}/{version.number}"
+    return "none yet" if version is None else f"{version.model}/{version.number}"
 
 
 def decide_and_log(

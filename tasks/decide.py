@@ -70,7 +70,7 @@ class Contender:
 
     scores: np.ndarray
     threshold: float
-    profile: ScoreProfile | None = None  # of its training rows; the champion's is what drift is measured from
+    profile: ScoreProfile | None = None  # on the day of its training; drift is measured from the champion's
     earlier_auc: float | None = None  # on the held-out rows of its own time
 
 
@@ -254,13 +254,13 @@ def _drift(rules: Rules, champion: Contender) -> Iterator[Judged]:
         if limit is None:
             continue
         if champion.profile is None:
-            reason = f"The champion has no profile of its training scores to measure drift from; {rule}: null goes on."
+            reason = f"The champion has no profile of its earlier scores to measure drift from; {rule}: null goes on."
             yield Judged(rule, False, None, limit, reason)
             continue
         name, value, chance = _measured(rule, champion.profile, champion.scores)
         reason = (
-            f"From the champion's {champion.profile.n_rows:,} training scores to its {len(champion.scores):,} held-out "
-            f"scores the {name} is {value:.4f} (about {chance:.2g} by chance), at most {limit:g} is allowed."
+            f"From the champion's {champion.profile.n_rows:,} held-out scores of its own day to its "
+            f"{len(champion.scores):,} now the {name} is {value:.4f} (about {chance:.2g} by chance), at most {limit:g} is allowed."
         )
         yield Judged(rule, value <= limit, value, limit, reason)
 

@@ -1,6 +1,8 @@
 """Models in MLflow: kept with skops, never pickled, so that loading one runs no code but that of trusted types."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any
@@ -177,9 +179,15 @@ def _solver_package(ranker: Ranker) -> str:
     return type(unwrapped(solver)).__module__.partition(".")[0]
 
 
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Return which distribution each importable package comes from; looking takes seconds."""
+    return packages_distributions()
+
+
 def _requirements(ranker: Ranker) -> list[str]:
     """Return the distributions that loading the model needs, an imported solver's among them."""
-    own = [name for name in packages_distributions().get(_solver_package(ranker), ()) if name != "aucflow"]
+    own = [name for name in _distributions().get(_solver_package(ranker), ()) if name != "aucflow"]
     return list(dict.fromkeys([*REQUIREMENTS, *own]))
 
 

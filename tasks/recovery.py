@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.utils.time import get_current_time_millis
@@ -16,6 +17,7 @@ from mlflow.utils.time import get_current_time_millis
 from tasks.ledger import Ledger
 
 PROCESS = "aucflow.process"  # the tag of a run: host, number and start of the process that writes it
+LOCK_S = 60.0
 INTERRUPTED = "its process ended without saying how"
 
 
@@ -49,19 +51,27 @@ def _start_of(number: int) -> str:
 
 def end_interrupted_runs(client: MlflowClient, ledger: Ledger) -> tuple[str, ...]:
     """End the open runs of processes that are gone; return a sentence for each."""
-    told = []
-    for run in _open_runs(client):
-        if not is_gone(run.data.tags.get(PROCESS, "")):
-            continue
-        ended = [e for e in ledger.entries() if e.kind == "run" and e.subject == run.info.run_id]
-        if ended:
-            status, end_time = ended[-1].data["status"], ended[-1].data["end_time"]
-        else:
-            status, end_time = "KILLED", get_current_time_millis()
-            ledger.append("run", run.info.run_id, INTERRUPTED, _facts(run, status, end_time))
-        client.set_terminated(run.info.run_id, status, end_time)
-        told.append(f"run {run.info.run_name} ({run.info.run_id[:8]}) was interrupted: it is marked {status}")
-    return tuple(told)
+    if not _interrupted_runs(client):
+        return ()
+    ledger.folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(ledger.folder / "recovery.lock", timeout=LOCK_S):  # of two commands that begin at once, one ends them
+        return tuple(_end(client, ledger, run) for run in _interrupted_runs(client))
+
+
+def _interrupted_runs(client: MlflowClient) -> list[Run]:
+    return [run for run in _open_runs(client) if is_gone(run.data.tags.get(PROCESS, ""))]
+
+
+def _end(client: MlflowClient, ledger: Ledger, run: Run) -> str:
+    """End a run as the ledger says or, where it does not know of the end, as KILLED: in the ledger first."""
+    ended = [e for e in ledger.entries() if e.kind == "run" and e.subject == run.info.run_id]
+    if ended:
+        status, end_time = ended[-1].data["status"], ended[-1].data["end_time"]
+    else:
+        status, end_time = "KILLED", get_current_time_millis()
+        ledger.append("run", run.info.run_id, INTERRUPTED, _facts(run, status, end_time))
+    client.set_terminated(run.info.run_id, status, end_time)
+    return f"run {run.info.run_name} ({run.info.run_id[:8]}) was interrupted: it is marked {status}"
 
 
 def _facts(run: Run, status: str, end_time: int) -> dict[str, object]:

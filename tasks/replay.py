@@ -322,7 +322,7 @@ def divide(dataset: Dataset, recipe: Recipe) -> tuple[tuple[Finding, ...], tuple
     """Return what a check of the data finds; and the folds of a run, last the refit's division."""
     validation, root = recipe.config.validation, recipe.config.seed
     plan = (validation.folds, validation.repeats, seed_for(root, dataset.name, "split"), validation.grouped)
-    held_out = HeldOut(validation.held_out, seed_for(root, "held out"))
+    held_out = HeldOut.of(validation.held_out, root)
     return check.fn(dataset, *plan), (*split.fn(dataset, *plan, held_out), all_rows(dataset, held_out))
 
 

@@ -206,7 +206,10 @@ def _decision(
         return Decision(judged.promote, judged.reason, told)
     obstacle = next(found.reason for found in opponent.judged if not found.passed)
     if not replace_champion:
-        return Decision(False, f"{obstacle} Run again with --replace-champion to promote without comparing.", told)
+        rest = "Run again with --replace-champion to promote without comparing."
+        if not judged.promote:
+            rest = f"Without comparing it would not be promoted either: {_lowered(judged.reason)}"
+        return Decision(False, f"{obstacle} {rest}", told)
     words = judged.reason.replace("There is no champion yet, and the", "The", 1)
     return Decision(judged.promote, f"Compared with no champion, as asked for: {_lowered(obstacle)} {words}", told)
 
@@ -285,22 +288,27 @@ def _fair(
     left, n_pos, least = int(unseen.sum()), int((y[unseen] > 0).sum()), config.rules.min_positives
     if left == len(y):
         reason = f"{_named(champion)} was not trained on any of the {left:,} held-out rows."
-        return Judged("unseen_rows", True, float(left), 1.0, reason)
-    then, now = manifest["config"], config.validation.held_out
-    reason = (
-        f"{_named(champion)} may have been trained on {len(y) - left:,} of the {len(y):,} held-out rows: it held out "
-        f"{then['validation'].get('held_out', 0.0):.0%} by seed {then['seed']} and its own columns, this config "
-        f"{now:.0%} by seed {config.seed} and the data's. "
-    )
+        return Judged("unseen_rows", True, float(n_pos), 0.0, reason)
     enough = n_pos >= least and n_pos < left
-    reason += (
-        f"Both are judged on the {left:,} others."
-        if enough
-        else (
-            f"Of the {left:,} others {n_pos:,} are positive, at least {least:,} and rows of both classes are asked for."
+    verdict = f"Both are judged on the {left:,} others."
+    if not enough:
+        verdict = (
+            f"Of the {left:,} others {n_pos:,} are positive, at least {least:,} and rows of both classes are needed."
         )
+    reason = (
+        f"{_named(champion)} may have been trained on {len(y) - left:,} of the {len(y):,} held-out rows: "
+        f"{_why_others(manifest['config'], config)}. {verdict}"
     )
-    return Judged("unseen_rows", enough, float(left), 1.0, reason)
+    return Judged("unseen_rows", enough, float(n_pos), float(least), reason)
+
+
+def _why_others(before: dict[str, Any], config: RetrainConfig) -> str:
+    """Return why the champion's config held out other rows than this one."""
+    then = (before["validation"].get("held_out", 0.0), before["seed"])
+    now = (config.validation.held_out, config.seed)
+    if then == now:
+        return "columns were added since, so that other rows are held out"
+    return f"it held out {then[0]:.0%} by seed {then[1]}, this config {now[0]:.0%} by seed {now[1]}"
 
 
 def _misfits(champion: Version, model: KeptModel, dataset: Dataset, table: Table) -> Iterator[Judged]:

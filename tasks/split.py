@@ -68,8 +68,9 @@ def make_splits(
     else:
         seeds = (seed_for(seed, "repeat", repeat) for repeat in range(repeats))
         splitters = (StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=s) for s in seeds)
-        pairs = [pair for splitter in splitters for pair in splitter.split(placeholder, y, groups)]
-        if any(len(np.unique(y[rows])) < 2 for pair in pairs for rows in pair):
+        enough = len(np.unique(groups)) >= folds
+        pairs = [pair for splitter in splitters for pair in splitter.split(placeholder, y, groups)] if enough else []
+        if not enough or any(len(np.unique(y[rows])) < 2 for pair in pairs for rows in pair):
             raise BadInput(
                 f"Expected rows of both classes in each of {folds} folds, got a fold with one class: too many rows are "
                 "copies of each other to be kept together. Use fewer --folds, or remove the copies."

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import mlflow
+from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
@@ -53,7 +54,20 @@ def open_store() -> MlflowClient:
         note = FOLDER / "README.md"
         if not note.exists():
             note.write_text(README, encoding="utf-8")
+        if not exists():
+            _make_database()
     return MlflowClient(tracking_uri())
+
+
+def _make_database() -> None:
+    """Make the store's tables in a draft and move it into place whole: MLflow opens no database that is half made."""
+    database, draft = FOLDER / "mlflow.db", FOLDER / "mlflow.draft.db"
+    with FileLock(FOLDER / "mlflow.lock"):
+        if exists():  # by now: somebody else was quicker
+            return
+        draft.unlink(missing_ok=True)
+        MlflowClient(f"sqlite:///{draft.resolve()}").search_experiments(max_results=1)
+        os.replace(draft, database)
 
 
 def ledger() -> Ledger:

@@ -301,7 +301,7 @@ class TestDrift:
         moved = Contender(champion.scores + 3.0, 0.0, champion.profile)
         decision = decide(Rules(non_inferiority_margin=0.03), y, challenger, moved)
         assert [one.rule for one in decision.judged if not one.passed] == ["max_psi", "max_ks"]
-        assert "From the champion's 500 training scores to its 500 held-out scores" in decision.reason
+        assert "From the champion's 500 held-out scores of its own day to its 500 now" in decision.reason
         assert "by chance), at most 0.25 is allowed" in decision.reason
 
     def test_each_rule_has_its_own_measure(self, contest):
@@ -331,7 +331,7 @@ class TestDrift:
         decision = decide(Rules(non_inferiority_margin=0.03), y, challenger, unknown)
         assert not decision.promote and of(decision, "max_ks").value is None
         assert decision.reason.endswith(
-            "no profile of its training scores to measure drift from; max_psi: null goes on."
+            "no profile of its earlier scores to measure drift from; max_psi: null goes on."
         )
 
 

@@ -1,0 +1,468 @@
+"""Retraining: what becomes of a challenger in each case that can arise, and that no failure touches the champion."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from filelock import FileLock
+from mlflow import MlflowClient
+from retrained import claims, config, crown, open_runs, retrain, unfounded, write
+from sklearn.datasets import dump_svmlight_file
+
+from flows import experiment as experiment_flow
+from flows import lifecycle
+from flows import retrain as flow
+from flows.preflight import held_out_rule
+from tasks import retraining, store
+from tasks.configuration import parse_config
+from tasks.convert import convert
+from tasks.download import download
+from tasks.errors import BadInput, RunFailed
+from tasks.registry import champion, compare, versions
+from tasks.retraining import alone, fingerprint, meet_champion, what_changed
+from tasks.split import HeldOut, all_rows
+from tasks.values import ConversionRule
+
+RULE = ConversionRule("fraud", "yes")
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """A folder in which a model was trained once, and what came of it."""
+    folder, before = tmp_path_factory.mktemp("retrained"), Path.cwd()
+    os.chdir(folder)
+    try:
+        write(claims())
+        cells, run_method = [], flow.run_method
+        with patch.object(flow, "run_method", lambda *given: cells.append(run_method(*given)) or cells[-1]):
+            outcome = retrain(config(), drawn=True)
+        yield folder, outcome, cells[0]
+        assert store.ledger().verify() == ()
+        assert unfounded(client(), store.ledger()) == []
+        assert open_runs(client()) == []
+    finally:
+        os.chdir(before)
+
+
+@pytest.fixture
+def trained(first, monkeypatch):
+    """Training that gives back the first model at no cost, for tests of what comes before or after it."""
+    monkeypatch.setattr(flow, "run_method", lambda *_given: first[2])
+
+
+@pytest.fixture
+def model(first, request, monkeypatch):
+    """Another model's name, whose champion is the one that was trained; the folder is the current one."""
+    folder, outcome, _ = first
+    monkeypatch.chdir(folder)
+    name = f"model {abs(hash(request.node.nodeid))}"
+    crown(name, outcome.version)
+    yield name
+    assert compare(client(), store.ledger(), name) == ()
+
+
+def client():
+    return MlflowClient(store.tracking_uri())
+
+
+def state(model):
+    return {version.number: version.aliases for version in versions(client(), model)}
+
+
+def parent_run(model):
+    """Return the newest parent run of a model's retrainings."""
+    found = client().get_experiment_by_name(model)
+    runs = client().search_runs([found.experiment_id], order_by=["attributes.start_time DESC"])
+    return next(run for run in runs if "mlflow.parentRunId" not in run.data.tags)
+
+
+def meet(model, wanted, rule=RULE):
+    """Return the champion of a model as the opponent on the data of a config."""
+    dataset = convert.fn(download.fn("claims", wanted.data.source), rule)
+    held_out = all_rows(dataset, held_out_rule(wanted.experiment))
+    return meet_champion(client(), champion(client(), model), wanted, dataset, held_out), held_out
+
+
+def all_rows_held_out_of(file):
+    dataset = convert.fn(download.fn("claims", file), RULE)
+    return len(all_rows(dataset, held_out_rule(config().experiment)).test)
+
+
+def told(opponent):
+    """Return the rule that stands in the way of a comparison, and what is said of it."""
+    failed = next(found for found in opponent.judged if not found.passed)
+    assert opponent.contender is None
+    return failed.rule, failed.reason
+
+
+class TestLife:
+    def test_the_first_champion_is_judged_by_the_rules_for_any_model(self, first):
+        folder, outcome, _ = first
+        assert outcome.decision.promote and outcome.champion == outcome.version
+        assert (outcome.version.number, outcome.version.aliases) == (1, ("champion",))
+        assert outcome.cause == "there is no version yet"
+        assert "There is no champion yet" in outcome.reason
+        run = MlflowClient(f"sqlite:///{folder / 'mlruns' / 'mlflow.db'}").get_run(
+            outcome.version.tags["aucflow.retraining"]
+        )
+        assert run.info.status == "FINISHED"
+        kept = Path(run.info.artifact_uri.removeprefix("file://"))
+        assert json.loads((kept / "decision.json").read_text())["promote"] is True
+        assert json.loads((kept / "retrain.json").read_text())["rules"]["min_positives"] == 5
+        assert json.loads((kept / "lineage.json").read_text())["decision"]["promote"] is True
+
+    def test_the_page_says_what_was_decided_against_whom_and_why(self, first):
+        _, outcome, _ = first
+        page = outcome.report.read_text()
+        assert "Decision: promote" in page
+        assert "Trained because there is no version yet. The champion: none yet." in page
+        for judged in outcome.decision.judged:
+            assert judged.rule.replace("_", " ") in page
+
+    def test_nothing_changed_trains_nothing(self, model, capsys):
+        wanted = config(model=model)
+        write(claims(280))
+        made = retrain(wanted)
+        assert made.cause == "the data and the config changed since version 1"
+        again = retrain(wanted)
+        assert (again.version, again.decision, again.report) == (None, None, None)
+        assert again.reason == "data, config and code are those of the newest version: nothing to train"
+        assert again.champion == made.champion
+        lifecycle.show(again)
+        assert capsys.readouterr().out.splitlines() == [f"champion {model}/2", f"decision {again.reason}"]
+        assert list(state(model)) == [1, 2]
+        forced = retrain(wanted, force=True)
+        assert (forced.cause, forced.version.number) == ("it was asked for", 3)
+        write(claims())
+
+    def test_what_is_not_promoted_stays_as_the_challenger(self, model, trained, capsys):
+        wanted = config(model=model, rules={"min_positives": 5, "min_auc": 0.999})
+        outcome = retrain(wanted)
+        assert "at least 0.999 is asked for" in outcome.reason
+        assert state(model) == {1: ("champion",), 2: ("challenger",)}
+        assert outcome.champion.number == 1 and outcome.version.tags["aucflow.decision"] == "not promoted"
+        assert parent_run(model).info.status == "FINISHED"
+        assert "Decision: do not promote" in outcome.report.read_text()
+        lifecycle.show(outcome)
+        out = capsys.readouterr().out
+        assert f"champion {model}/1" in out and f"made     {model}/2" in out and "because  the config changed" in out
+        assert retrain(wanted).version is None, "the same again is not tried again"
+
+    def test_rollback_brings_the_champion_before_and_it_stays(self, model, trained, capsys):
+        retrain(config(model=model))
+        assert state(model) == {1: ("previous",), 2: ("champion",)}
+        lifecycle.rollback_command(model, "it refused good customers")
+        assert state(model) == {1: ("champion",), 2: ("previous",)}
+        assert f"champion {model}/1" in capsys.readouterr().out
+        assert store.ledger().entries()[-1].reason == "it refused good customers"
+        assert retrain(config(model=model)).version is None, "what was rolled back is not trained again"
+
+    def test_delete_refuses_the_champion_and_what_is_no_version(self, model):
+        with pytest.raises(BadInput, match="the champion"):
+            lifecycle.delete_command(f"{model}/1", "why")
+        with pytest.raises(BadInput, match="Expected MODEL/VERSION"):
+            lifecycle.delete_command(model, "why")
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [("data_sha256", "the data"), ("config_sha256", "the config"), ("package_sha256", "the code")],
+)
+def test_what_changed_is_named(first, monkeypatch, part, words):
+    folder, outcome, _ = first
+    monkeypatch.chdir(folder)
+    now = {name: outcome.version.tags[f"aucflow.{name}"] for name in retraining.FINGERPRINT}
+    assert what_changed((outcome.version,), now) == ""
+    assert what_changed((outcome.version,), now | {part: "0" * 64}) == f"{words} changed since version 1"
+    assert what_changed((), now) == "there is no version yet"
+
+
+def test_the_fingerprint_is_of_what_the_model_hangs_on(first, monkeypatch):
+    folder, *_ = first
+    monkeypatch.chdir(folder)
+    dataset = convert.fn(download.fn("claims", "claims.csv"), RULE)
+    usual = fingerprint(config(), dataset)
+    assert fingerprint(config(workers=2, offline=True), dataset) == usual
+    assert fingerprint(config(seed=1), dataset)["config_sha256"] != usual["config_sha256"]
+
+
+class TestOpponent:
+    """The champion as an opponent: on which rows it is met, and what stands in the way."""
+
+    def test_on_all_held_out_rows_by_the_same_rule(self, model):
+        opponent, held_out = meet(model, config(write(claims(400), Path("more.csv"))))
+        np.testing.assert_array_equal(opponent.rows, held_out.test)
+        assert opponent.contender.scores.shape == held_out.test.shape
+        assert opponent.contender.profile.n_rows == all_rows_held_out_of("claims.csv")
+        assert "was not trained on any of the" in opponent.judged[0].reason
+
+    def test_columns_in_another_order_are_the_same(self, model):
+        table = claims(400)
+        one, _ = meet(model, config(write(table, Path("more.csv"))))
+        other, _ = meet(model, config(write(table[["fraud", "shop", "age", "amount"]], Path("more.csv"))))
+        np.testing.assert_array_equal(one.rows, other.rows)
+        np.testing.assert_array_equal(one.contender.scores, other.contender.scores)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda wanted: (wanted, claims(1200).assign(night=np.arange(1200) % 2)),
+            lambda wanted: (wanted.model_copy(update={"seed": 5}), claims(1200)),
+            lambda wanted: (config(wanted.data.source, validation={"held_out": 0.4, "folds": 2}), claims(1200)),
+        ],
+        ids=["a new column", "another seed", "a larger share"],
+    )
+    def test_rows_that_the_champion_may_have_seen_are_left_out(self, model, first, change):
+        """What is left, the champion's own rule holds out: whatever the data are by now."""
+        wanted, table = change(config(Path("more.csv")))
+        write(table, Path("more.csv"))
+        opponent, held_out = meet(model, wanted)
+        assert 0 < len(opponent.rows) < len(held_out.test)
+        assert set(opponent.rows) <= set(held_out.test)
+        own = HeldOut.of(0.25, 0).rows(table[["amount", "age", "shop"]].astype({"age": float}))
+        assert own[opponent.rows].all()
+        assert "may have been trained on" in opponent.judged[0].reason
+        assert f"Both are judged on the {len(opponent.rows)} others." in opponent.judged[0].reason
+
+    def test_too_few_unseen_rows_are_no_ground_for_a_comparison(self, model):
+        opponent, _ = meet(model, config(seed=5))
+        rule, reason = told(opponent)
+        assert rule == "unseen_rows"
+        assert "it held out 25% by seed 0" in reason and "at least 5 and rows of both classes are needed" in reason
+
+    @pytest.mark.parametrize(
+        ("change", "rule", "words"),
+        [
+            (lambda t: t.drop(columns="age"), "same_features", "the data lack age"),
+            (lambda t: t.rename(columns={"age": "years"}), "same_features", "the data lack age; new are years"),
+            (lambda t: t.assign(age=t["age"].astype(str) + " y"), "same_features", "of another type are age (text)"),
+        ],
+    )
+    def test_other_features_are_named(self, model, change, rule, words):
+        opponent, _ = meet(model, config(write(change(claims()), Path("odd.csv"))))
+        assert told(opponent)[0] == rule and words in told(opponent)[1]
+
+    def test_another_positive_class_is_another_question(self, model):
+        opponent, _ = meet(model, config(), ConversionRule("fraud", "no"))
+        rule, reason = told(opponent)
+        assert rule == "same_labels"
+        assert "detects 'yes'" in reason and "positive: 'yes'" in reason
+
+    def test_sparse_data_do_not_fit_a_tables_model(self, model):
+        rng = np.random.default_rng(0)
+        X = rng.integers(0, 9, (80, 3))
+        dump_svmlight_file(X, np.where(X[:, 0] > 5, 1, -1), "words.svm", zero_based=False)
+        opponent, _ = meet(model, config(Path("words.svm"), data={"source": "words.svm"}), ConversionRule())
+        assert "on a table, and this is svmlight data" in told(opponent)[1]
+
+
+class TestLost:
+    """A champion of which something is gone or changed."""
+
+    @pytest.fixture
+    def broken(self, model, first):
+        """Its files, which are put back afterwards."""
+        _, outcome, _ = first
+        parent = client().get_run(outcome.version.tags["aucflow.retraining"]).info.artifact_uri
+        child = client().get_run(outcome.version.run_id).info.artifact_uri
+        logged = client().get_logged_model(outcome.version.tags["aucflow.model_id"]).artifact_location
+        folders = {n: Path(u.removeprefix("file://")) for n, u in {"p": parent, "c": child, "m": logged}.items()}
+        copies = {name: folder.with_name(f"{folder.name}.copy") for name, folder in folders.items()}
+        for name, folder in folders.items():
+            shutil.copytree(folder, copies[name])
+        yield folders
+        for name, folder in folders.items():
+            shutil.rmtree(folder, ignore_errors=True)
+            copies[name].rename(folder)
+
+    @pytest.mark.parametrize(
+        ("damage", "words"),
+        [
+            (lambda f: shutil.rmtree(f["m"]), "audit verify"),
+            (lambda f: next(f["m"].glob("*.skops")).write_bytes(b"?"), "as registered, got others"),
+            (lambda f: (f["c"] / "lineage.json").unlink(), "Expected lineage.json"),
+            (lambda f: (f["c"] / "lineage.json").write_text("{}"), "expected a manifest"),
+            (
+                lambda f: (f["c"] / "lineage.json").write_text(
+                    (f["c"] / "lineage.json").read_text().replace('"held_out":0.25', '"held_out":0.5')
+                ),
+                "as registered, got another",
+            ),
+        ],
+        ids=["no model", "changed model", "no manifest", "no manifest in it", "changed manifest"],
+    )
+    def test_a_champion_that_cannot_be_used_stays_and_the_reason_says_why(self, model, broken, damage, words):
+        damage(broken)
+        rule, reason = told(meet(model, config())[0])
+        assert rule == "champion_available"
+        assert "version 1, cannot be used" in reason and words in reason
+
+    def test_what_would_not_be_promoted_alone_either_is_told_both_reasons(self, model, broken):
+        shutil.rmtree(broken["m"])
+        outcome = retrain(config(model=model, rules={"min_positives": 40}))
+        assert "cannot be used" in outcome.reason and "not be promoted either: the held-out rows" in outcome.reason
+        assert "--replace-champion" not in outcome.reason
+        assert retrain(config(model=model, rules={"min_positives": 40}), replace_champion=True).champion.number == 1
+
+    def test_it_is_replaced_if_asked_for(self, model, broken):
+        shutil.rmtree(broken["m"])
+        kept = retrain(config(model=model))
+        assert "Run again with --replace-champion" in kept.reason
+        assert state(model) == {1: ("champion",), 2: ("challenger",)}
+        replaced = retrain(config(model=model), replace_champion=True)
+        assert replaced.decision.promote, "though nothing has changed since"
+        assert replaced.reason.startswith("Compared with no champion, as asked for: the champion, version 1, cannot")
+        assert "no champion yet" not in replaced.reason
+        assert state(model) == {1: ("previous",), 2: (), 3: ("champion",)}
+
+    def test_without_its_profile_drift_cannot_be_told(self, model, trained, broken):
+        (broken["p"] / "score_profile.json").write_text('{"schema": "another"}')
+        assert meet(model, config())[0].contender.profile is None
+        (broken["p"] / "score_profile.json").unlink()
+        outcome = retrain(config(model=model))
+        assert "no profile of its training scores" in outcome.reason and not outcome.decision.promote
+
+
+class TestData:
+    """Data that have changed for the worse."""
+
+    def test_labels_that_changed_places_are_not_learnt(self, model, trained):
+        table = claims(400)
+        table["fraud"] = table["fraud"].map({"yes": "no", "no": "yes"})
+        outcome = retrain(config(write(table, Path("odd.csv")), model=model))
+        assert "as if the labels had changed places" in outcome.reason
+        assert state(model)[1] == ("champion",)
+
+    def test_a_finding_that_gives_the_label_away_stops_a_promotion(self, model):
+        table = claims(400)
+        table["paid"] = (table["fraud"] == "yes") * 1.0
+        outcome = retrain(config(write(table, Path("odd.csv")), model=model))
+        assert "stops a promotion, separating_column" in outcome.reason and not outcome.decision.promote
+        assert state(model)[1] == ("champion",)
+
+    def test_too_few_positives_promote_nothing(self, model, trained):
+        outcome = retrain(config(model=model, rules={"min_positives": 40}))
+        assert "at least 40 are asked for" in outcome.reason
+        assert state(model)[1] == ("champion",)
+
+    @pytest.mark.parametrize(
+        ("table", "words"),
+        [
+            (claims().assign(fraud="no"), "two classes"),
+            (claims(0), "got"),
+            (claims().drop(columns="fraud"), "'fraud'"),
+        ],
+        ids=["one class", "a header alone", "no target"],
+    )
+    def test_what_cannot_be_used_is_refused_before_anything_is_written(self, model, table, words):
+        write(table, Path("odd.csv"))
+        before = len(store.ledger().entries())
+        with pytest.raises(BadInput, match=words):
+            retrain(config(Path("odd.csv"), model=model))
+        assert client().get_experiment_by_name(model) is None
+        assert len(store.ledger().entries()) == before
+
+
+STEPS = ["fingerprint", "meet_champion", "decide_and_log", "challenge", "report_retraining", "write_report"]
+STEPS += ["track_experiment", "register"]
+
+
+class Broken(Exception):
+    """What a test makes a step raise."""
+
+
+class TestFailure:
+    """A step that fails: the old champion serves, and the parent run says why."""
+
+    def settled(self, model, reason):
+        assert state(model) == {1: ("champion",)}
+        run = parent_run(model)
+        assert run.info.status == "FAILED" and reason in run.data.tags["aucflow.reason"]
+        entry = [one for one in store.ledger().entries() if one.subject == run.info.run_id][-1]
+        assert entry.data["status"] == "FAILED" and reason in entry.reason
+
+    @pytest.mark.parametrize("step", STEPS[1:])
+    def test_of_the_flow(self, model, trained, monkeypatch, step):
+        def fails(*_given, **_named):
+            raise Broken("the disk is full")
+
+        monkeypatch.setattr(flow, step, fails)
+        with pytest.raises(Broken):
+            retrain(config(model=model))
+        self.settled(model, "Broken: the disk is full")
+
+    @pytest.mark.parametrize("step", ["compute", "track", "search"])
+    def test_of_the_training(self, model, monkeypatch, step):
+        def fails(*_given, **_named):
+            raise Broken("no memory")
+
+        monkeypatch.setattr(experiment_flow, step, fails)
+        with pytest.raises(RunFailed, match="the challenger could not be trained: Broken: no memory"):
+            retrain(config(model=model))
+        self.settled(model, "could not be trained")
+
+    @pytest.mark.parametrize("step", ["prepare", "fingerprint"])
+    def test_before_anything_is_written(self, model, monkeypatch, step):
+        def fails(*_given, **_named):
+            raise Broken("no such file")
+
+        monkeypatch.setattr(flow, step, fails)
+        with pytest.raises(Broken):
+            retrain(config(model=model))
+        assert state(model) == {1: ("champion",)}
+        assert client().get_experiment_by_name(model) is None
+
+    def test_of_a_move_in_the_registry(self, model, trained, monkeypatch):
+        real = MlflowClient.set_registered_model_alias
+
+        def fails(self, name, alias, version):
+            if alias == "champion" and version != "1":
+                raise Broken("the database is locked")
+            return real(self, name, alias, version)
+
+        monkeypatch.setattr(MlflowClient, "set_registered_model_alias", fails)
+        with pytest.raises(Broken):
+            retrain(config(model=model))
+        self.settled(model, "the database is locked")
+        assert store.ledger().entries()[-2].kind == "repair"
+
+
+class TestTwoAtOnce:
+    def test_the_second_is_refused_and_told_of_the_first(self, model, trained):
+        with alone(model):
+            with pytest.raises(RunFailed) as error:
+                retrain(config(model=model))
+            assert f"process {os.getpid()} on" in str(error.value) and "Wait for it or stop it" in str(error.value)
+            assert client().get_experiment_by_name(model) is None
+            retrain(config(model=f"{model} b")), "another model's is none of its business"
+        assert retrain(config(model=model)).version.number == 2
+
+    def test_a_lock_that_a_killed_one_left_is_no_obstacle(self, model, trained):
+        folder = store.ledger().folder
+        lock = FileLock(folder / f"retrain {model}.lock")
+        lock.acquire(), lock.release()
+        (folder / f"retrain {model}.owner").write_text("elsewhere:1:2", encoding="utf-8")
+        assert retrain(config(model=model)).version.number == 2
+
+    def test_a_champion_that_changed_meanwhile_is_not_replaced(self, model, trained, first, monkeypatch):
+        _, outcome, _ = first
+        real = flow.report_retraining
+
+        def slowly(*given):
+            crown(model, outcome.version, against=1)  # by another machine, which no lock of this folder holds off
+            return real(*given)
+
+        monkeypatch.setattr(flow, "report_retraining", slowly)
+        with pytest.raises(RunFailed, match="another change was quicker"):
+            retrain(config(model=model))
+        assert state(model) == {1: ("previous",), 2: ("champion",)}
+        assert parent_run(model).info.status == "FAILED"
+
+
+def test_the_rule_of_the_flow_and_that_of_a_manifest_are_one():
+    tree = {"seed": 9, "datasets": ["wine"], "methods": ["ls_svm"], "validation": {"held_out": 0.2}}
+    assert held_out_rule(parse_config(tree, "test")) == HeldOut.of(0.2, 9)

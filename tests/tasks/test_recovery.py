@@ -1,0 +1,138 @@
+"""Runs whose process is gone: told from those that live, ended in the ledger first, and only once."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from mlflow import MlflowClient
+
+from tasks import recovery
+from tasks.ledger import Ledger
+from tasks.recovery import INTERRUPTED, PROCESS, end_interrupted_runs, is_gone, this_process
+
+
+@pytest.fixture(scope="module")
+def gone():
+    """The name of a process that has ended."""
+    command = "from tasks.recovery import this_process; print(this_process())"
+    return subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    return MlflowClient(f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}")
+
+
+@pytest.fixture
+def experiment(client, request, tmp_path):
+    return client.create_experiment(str(abs(hash(request.node.nodeid))), tmp_path.as_uri())
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger(tmp_path / "ledger")
+
+
+def start(client, experiment, process, name="wine", parent=None):
+    tags = {} if process is None else {PROCESS: process}
+    tags |= {} if parent is None else {"mlflow.parentRunId": parent}
+    return client.create_run(experiment, run_name=name, tags=tags).info.run_id
+
+
+def status(client, run_id):
+    return client.get_run(run_id).info.status
+
+
+class TestProcess:
+    def test_this_one_lives(self):
+        assert not is_gone(this_process())
+
+    def test_one_that_has_ended_is_gone(self, gone):
+        assert is_gone(gone)
+
+    def test_a_later_one_with_its_number_is_another(self):
+        host, number, start = this_process().rsplit(":", 2)
+        assert is_gone(f"{host}:{number}:{int(start) + 1}")
+
+    def test_a_living_one_of_somebody_else_is_not_gone(self, monkeypatch):
+        def not_ours(*_given):
+            raise PermissionError
+
+        monkeypatch.setattr(os, "kill", not_ours)
+        assert not is_gone(this_process())
+
+    @pytest.mark.parametrize("name", ["", "elsewhere:1:2", "elsewhere", f"{socket.gethostname()}:one:2", ":::"])
+    def test_of_another_host_or_none_nothing_is_known(self, name):
+        assert not is_gone(name)
+
+
+class TestRuns:
+    def test_what_its_process_left_open_is_killed_children_first(self, client, experiment, ledger, gone):
+        parent = start(client, experiment, gone, "parent")
+        child = start(client, experiment, gone, "child", parent)
+        said = end_interrupted_runs(client, ledger)
+        assert [one.partition(" (")[0] for one in said] == ["run child", "run parent"]
+        assert all(one.endswith("was interrupted: it is marked KILLED") for one in said)
+        entries = ledger.entries()
+        assert [(e.subject, e.reason, e.data["parent"]) for e in entries] == [
+            (child, INTERRUPTED, parent),
+            (parent, INTERRUPTED, None),
+        ]
+        for entry in entries:
+            run = client.get_run(entry.subject).info
+            assert (run.status, run.end_time) == (entry.data["status"], entry.data["end_time"])
+        assert ledger.verify() == ()
+        assert end_interrupted_runs(client, ledger) == ()
+
+    def test_one_that_the_ledger_saw_end_ends_so(self, client, experiment, ledger, gone):
+        run = start(client, experiment, gone)
+        ledger.append("run", run, "finished", {"status": "FINISHED", "end_time": 1_700_000_000_000})
+        (said,) = end_interrupted_runs(client, ledger)
+        assert said.endswith("it is marked FINISHED")
+        info = client.get_run(run).info
+        assert (info.status, info.end_time) == ("FINISHED", 1_700_000_000_000)
+        assert len(ledger.entries()) == 1
+
+    @pytest.mark.parametrize(
+        "process", [None, "elsewhere:1:2", this_process()], ids=["no one", "elsewhere", "this one"]
+    )
+    def test_others_are_left_alone(self, client, experiment, ledger, process):
+        run = start(client, experiment, process)
+        assert end_interrupted_runs(client, ledger) == ()
+        assert status(client, run) == "RUNNING"
+        assert not ledger.folder.exists()
+
+    def test_a_crash_between_ledger_and_store_is_mended_by_the_next(
+        self, client, experiment, ledger, gone, monkeypatch
+    ):
+        run = start(client, experiment, gone)
+
+        def crash(*_given):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(MlflowClient, "set_terminated", crash)
+            with pytest.raises(KeyboardInterrupt):
+                end_interrupted_runs(client, ledger)
+        assert (status(client, run), len(ledger.entries())) == ("RUNNING", 1), "the ledger goes first"
+        end_interrupted_runs(client, ledger)
+        assert (status(client, run), len(ledger.entries())) == ("KILLED", 1)
+
+    def test_two_commands_at_once_end_it_once(self, client, experiment, ledger, gone, monkeypatch):
+        start(client, experiment, gone)
+        both, real, said = threading.Barrier(2), recovery.FileLock, []
+
+        def meet(*given, **named):
+            both.wait(30)
+            return real(*given, **named)
+
+        monkeypatch.setattr(recovery, "FileLock", meet)
+        threads = [threading.Thread(target=lambda: said.extend(end_interrupted_runs(client, ledger))) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (len(said), len(ledger.entries())) == (1, 1)

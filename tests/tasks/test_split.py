@@ -1,0 +1,220 @@
+"""Which rows test, and which are held out: divisions that hold whatever is done to the file around a row."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.sparse import csr_matrix, hstack
+
+from tasks.configuration import ExperimentConfig
+from tasks.convert import convert, load
+from tasks.download import download
+from tasks.errors import BadInput
+from tasks.search import choose
+from tasks.split import REFIT, HeldOut, all_rows, make_splits, row_keys, split
+from tasks.train import fit_model
+from tasks.undersample import draw_sample
+from tasks.values import ConversionRule, Split, Table
+
+QUARTER = HeldOut.of(0.25, 3)
+FEW = settings(max_examples=60, deadline=None)
+
+cells = st.one_of(st.none(), st.sampled_from(["north", "süd", ""]))
+numbers = st.one_of(st.just(np.nan), st.integers(-2, 2).map(float), st.floats(-1e9, 1e9))
+frames = st.lists(st.tuples(numbers, cells, numbers), min_size=1, max_size=40).map(
+    lambda rows: pd.DataFrame(
+        {
+            "amount": np.array([row[0] for row in rows], dtype=float) + 0.0,
+            "shop": pd.Series([row[1] for row in rows], dtype=object),
+            "age": np.array([row[2] for row in rows], dtype=float) + 0.0,
+        }
+    )
+)
+matrices = arrays(np.float64, st.tuples(st.integers(1, 30), st.integers(1, 6)), elements=st.sampled_from([0.0, 1, 2.5]))
+
+
+def many(n=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"amount": rng.normal(size=n), "shop": rng.choice(["a", "b"], n).astype(object)})
+
+
+def table(path, n=300, seed=1):
+    """Return the data set of a file, and the frame that was written to it."""
+    frame = many(n, seed)
+    frame["fraud"] = np.where(np.arange(n) % 4 == 0, "yes", "no")
+    frame.to_csv(path, index=False)
+    return convert.fn(download.fn("claims", str(path)), ConversionRule("fraud"))
+
+
+class TestHeldOut:
+    @given(frames, st.randoms(use_true_random=False))
+    @FEW
+    def test_a_row_is_held_out_wherever_it_stands(self, X, random):
+        order = list(range(len(X)))
+        random.shuffle(order)
+        np.testing.assert_array_equal(QUARTER.rows(X.iloc[order]), QUARTER.rows(X)[order])
+
+    @given(frames, frames)
+    @FEW
+    def test_more_rows_change_nothing_for_those_that_were_there(self, X, more):
+        together = QUARTER.rows(pd.concat([X, more], ignore_index=True))
+        np.testing.assert_array_equal(together[: len(X)], QUARTER.rows(X))
+
+    @given(frames, st.permutations(["amount", "shop", "age"]))
+    @FEW
+    def test_the_order_of_columns_is_nothing(self, X, names):
+        np.testing.assert_array_equal(QUARTER.rows(X[names]), QUARTER.rows(X))
+
+    def test_copies_go_with_their_row(self):
+        X = many(500)
+        twice = QUARTER.rows(pd.concat([X, X], ignore_index=True))
+        np.testing.assert_array_equal(twice[:500], twice[500:])
+
+    @given(matrices, st.randoms(use_true_random=False))
+    @FEW
+    def test_sparse_rows_in_another_order_and_with_features_that_nobody_has(self, X, random):
+        order = list(range(len(X)))
+        random.shuffle(order)
+        before = QUARTER.rows(csr_matrix(X))
+        np.testing.assert_array_equal(QUARTER.rows(csr_matrix(X[order])), before[order])
+        wider = csr_matrix(hstack([csr_matrix(X), csr_matrix((len(X), 3))]))
+        np.testing.assert_array_equal(QUARTER.rows(wider), before)
+
+    @pytest.mark.parametrize("share", [0.05, 0.25, 0.5])
+    @pytest.mark.parametrize("seed", [0, 1, 20140801])
+    def test_the_share_is_about_right(self, share, seed):
+        held = HeldOut.of(share, seed).rows(many()).mean()
+        assert abs(held - share) < 4 * np.sqrt(share * (1 - share) / 4000)
+
+    def test_another_seed_draws_independently(self):
+        one, other = (HeldOut.of(0.5, seed).rows(many()) for seed in (0, 1))
+        assert abs((one == other).mean() - 0.5) < 0.04
+
+    def test_a_larger_share_holds_out_the_same_rows_and_more(self):
+        small, large = (HeldOut.of(share, 3).rows(many()) for share in (0.1, 0.3))
+        assert large[small].all() and large.sum() > small.sum()
+
+    def test_nothing_is_held_out_unless_asked_for(self):
+        assert not HeldOut().rows(many()).any()
+
+
+class TestRowKeys:
+    @given(frames)
+    @FEW
+    def test_equal_rows_have_equal_keys_and_others_have_not(self, X):
+        keys = row_keys(X)
+        rows = [tuple("missing" if pd.isna(cell) else cell for cell in row) for row in X.itertuples(index=False)]
+        assert len(set(keys.tolist())) == len(set(rows))
+        assert len(set(zip(keys.tolist(), rows, strict=True))) == len(set(rows))
+
+    @given(matrices)
+    @FEW
+    def test_of_sparse_rows_too(self, X):
+        keys, rows = row_keys(csr_matrix(X)).tolist(), [tuple(row) for row in X]
+        assert len(set(keys)) == len(set(rows)) == len(set(zip(keys, rows, strict=True)))
+
+
+class TestSplit:
+    @pytest.mark.parametrize("grouped", [False, True])
+    @pytest.mark.parametrize("share", [0.0, 0.25])
+    def test_rows_held_out_are_in_no_fold_and_all_others_in_each(self, tmp_path, grouped, share):
+        dataset, held_out = table(tmp_path / "claims.csv"), HeldOut.of(share, 3)
+        refit, splits = all_rows(dataset, held_out), split.fn(dataset, 3, 2, 5, grouped, held_out)
+        out = set(refit.test.tolist())
+        assert refit.fold == REFIT and out.isdisjoint(refit.train) and len(out) + len(refit.train) == 300
+        assert bool(out) == bool(share)
+        assert [one.fold for one in splits] == list(range(6))
+        for one in splits:
+            train, test = set(one.train.tolist()), set(one.test.tolist())
+            assert train.isdisjoint(test) and out.isdisjoint(train | test)
+            assert train | test == set(refit.train.tolist())
+        for repeat in (splits[:3], splits[3:]):
+            tested = np.concatenate([one.test for one in repeat])
+            assert sorted(tested.tolist()) == refit.train.tolist(), "each row is tested once a repeat"
+
+    def test_folds_have_the_classes_in_proportion(self):
+        y = np.where(np.arange(100) % 5 == 0, 1, -1)
+        assert {int((y[one.test] > 0).sum()) for one in make_splits(y, 4, 2, 0)} == {5}
+
+    @given(st.lists(st.integers(0, 30), min_size=60, max_size=60), st.integers(0, 5))
+    @FEW
+    def test_rows_of_one_group_stay_together(self, groups, seed):
+        y, groups = np.where(np.arange(60) % 2 == 0, 1, -1), np.array(groups)
+        try:
+            parts = make_splits(y, 3, 1, seed, groups)
+        except BadInput:
+            return
+        for one in parts:
+            assert not set(groups[one.train].tolist()) & set(groups[one.test].tolist())
+
+    @pytest.mark.parametrize("groups", [np.zeros(60), np.arange(60) // 30])
+    def test_fewer_groups_than_folds_are_told_of_as_copies(self, groups):
+        with pytest.raises(BadInput, match="copies of each other"):
+            make_splits(np.where(np.arange(60) % 2 == 0, 1, -1), 3, 1, 0, groups)
+
+    def test_too_few_rows_of_a_class_are_told_with_what_to_do(self, tmp_path):
+        pd.DataFrame({"a": range(40), "fraud": ["yes"] * 4 + ["no"] * 36}).to_csv(tmp_path / "few.csv", index=False)
+        few = convert.fn(download.fn("few", str(tmp_path / "few.csv")), ConversionRule("fraud"))
+        refused = []
+        for seed in range(12):
+            held_out = HeldOut.of(0.25, seed)
+            try:
+                all_rows(few, held_out)
+                split.fn(few, 4, 1, 0, False, held_out)
+            except BadInput as error:
+                refused.append(str(error))
+        assert any(
+            "among the 25% held out" in message and "Raise validation.held_out" in message for message in refused
+        )
+        assert any("beside the 25% held out" in message and "Use fewer --folds" in message for message in refused)
+
+
+CONFIG = ExperimentConfig.model_validate(
+    {
+        "datasets": ["wine"],
+        "methods": [{"solver": "linear_svm", "sampler": "u1"}],
+        "validation": {"inner_folds": 2, "held_out": 0.25},
+    }
+)
+
+
+def everything_fitted(table, splits):
+    """Return all that folds and refit are fitted to, as comparable values."""
+    told = []
+    for one in splits:
+        sample = draw_sample(table, one, CONFIG.methods[0], CONFIG.preprocessing, 3)
+        chosen = choose(table, one, CONFIG.methods[0], CONFIG, 4)
+        model = fit_model(table, one, sample, chosen, CONFIG.methods[0], CONFIG, 4)
+        told.append((sample.rows.tolist(), model.pipeline["solver"].coef_.tolist(), model.threshold, model.search))
+    return told
+
+
+def test_rows_held_out_reach_nothing_that_is_fitted_and_a_planted_leak_shows():
+    """Two tables differ in the held-out rows alone: absurd ones, drawn until the rule holds them out as well."""
+    X, y = many(200), np.where(np.arange(200) % 4 == 0, 1, -1).astype(np.int8)
+    out = np.flatnonzero(QUARTER.rows(X))
+    absurd = many(4000, seed=9).assign(amount=lambda frame: 1e6 + 1e6 * frame["amount"], shop="nowhere")
+    disturbed = X.copy()
+    disturbed.iloc[out] = absurd[QUARTER.rows(absurd)].iloc[: len(out)].to_numpy()
+    disturbed["amount"] = disturbed["amount"].astype(float)
+    np.testing.assert_array_equal(np.flatnonzero(QUARTER.rows(disturbed)), out)
+    flipped = np.where(np.isin(np.arange(200), out), -y, y).astype(np.int8)
+    honest = np.setdiff1d(np.arange(200), out)
+    folds = [Split(i, honest[one.train], honest[one.test]) for i, one in enumerate(make_splits(y[honest], 2, 1, 0))]
+
+    def reached(splits):
+        return everything_fitted(Table(X, y), splits) != everything_fitted(Table(disturbed, flipped), splits)
+
+    assert not reached([*folds, Split(REFIT, honest, out)])
+    assert reached([Split(REFIT, np.sort(np.append(honest, out[0])), out)]), "one held-out row among those trained on"
+
+
+def test_load_gives_rows_that_the_rule_was_made_for(tmp_path):
+    """What a file holds, written by other columns' order, is held out the same."""
+    dataset = table(tmp_path / "claims.csv")
+    frame = pd.read_csv(tmp_path / "claims.csv", float_precision="round_trip")
+    frame[["fraud", "shop", "amount"]].to_csv(tmp_path / "other.csv", index=False)
+    other = convert.fn(download.fn("claims", str(tmp_path / "other.csv")), ConversionRule("fraud"))
+    np.testing.assert_array_equal(QUARTER.rows(load(dataset).X), QUARTER.rows(load(other).X))
