@@ -1,8 +1,8 @@
 """Drift: how far a model's scores on new rows are from those that it gave on the day of its training.
 
-Those of rows that were held out then: of the rows that a model was fitted on it scores better than of any others, and a
-model that knows them by heart would seem to drift at once. They are kept as a `ScoreProfile`, a few kilobytes whatever the number of rows. Both measures see ranks
-alone: a strictly increasing change of all scores leaves them as they are.
+Of rows that were held out then: a model scores those that it was fitted on better than any others, and one that knows
+them by heart would seem to drift at once. The scores are kept as a `ScoreProfile`, a few kilobytes whatever the number
+of rows. Both measures see ranks alone: a strictly increasing change of all scores leaves them as they are.
 """
 
 import math

@@ -82,9 +82,22 @@ def artifact_folder(uri: str) -> Iterator[Path]:
     if parts.scheme in ("", "file"):
         yield Path(unquote(parts.path))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        mlflow.set_tracking_uri(tracking_uri())
+    with tempfile.TemporaryDirectory() as folder, mlflow_on_store():
         yield Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, dst_path=folder))
+
+
+@contextmanager
+def mlflow_on_store() -> Iterator[None]:
+    """Let MLflow's functions that take no client work on the store while the block runs.
+
+    MLflow keeps the address that it is given in the environment, where it would read as the user's own afterwards.
+    """
+    given = os.environ.get("MLFLOW_TRACKING_URI")
+    mlflow.set_tracking_uri(tracking_uri())
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(given)
 
 
 def check_store() -> None:

@@ -246,13 +246,13 @@ def track(
 
 
 def _log_model(run: TrackedRun, dataset: Dataset, final: FittedModel) -> str:
-    mlflow.set_tracking_uri(store.tracking_uri())
-    mlflow.start_run(run_id=run.run_id)
-    try:
-        params = {name: str(value) for name, value in final.chosen.items()}
-        info = log_ranker(make_ranker(final, dataset), load(dataset), params, dataset.layout)
-    finally:
-        mlflow.end_run("RUNNING")  # it goes on: left as a context, the store would have it FINISHED before the ledger
+    with store.mlflow_on_store():
+        mlflow.start_run(run_id=run.run_id)
+        try:
+            params = {name: str(value) for name, value in final.chosen.items()}
+            info = log_ranker(make_ranker(final, dataset), load(dataset), params, dataset.layout)
+        finally:
+            mlflow.end_run("RUNNING")  # it goes on: left as a context, the store would have it FINISHED too early
     model = run.client.get_logged_model(info.model_id)
     run.logged.model = {
         "model_id": model.model_id,

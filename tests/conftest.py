@@ -30,6 +30,13 @@ def pytest_unconfigure():
     shutil.rmtree(os.environ["AUCFLOW_HOME"], ignore_errors=True)
 
 
+@pytest.fixture(autouse=True)
+def no_store_of_another_test():
+    """Forget the store that a test gave MLflow, which keeps it in the environment."""
+    yield
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+
+
 @pytest.fixture(scope="session")
 def mirror():
     """The folder with real data, or a skip that says why."""

@@ -324,7 +324,7 @@ class TestLost:
         assert meet(model, config())[0].contender.profile is None
         (broken["p"] / "score_profile.json").unlink()
         outcome = retrain(config(model=model))
-        assert "no profile of its training scores" in outcome.reason and not outcome.decision.promote
+        assert "no profile of its earlier scores" in outcome.reason and not outcome.decision.promote
 
 
 class TestData:
