@@ -260,7 +260,8 @@ def _drift(rules: Rules, champion: Contender) -> Iterator[Judged]:
         name, value, chance = _measured(rule, champion.profile, champion.scores)
         reason = (
             f"From the champion's {champion.profile.n_rows:,} held-out scores of its own day to its "
-            f"{len(champion.scores):,} now the {name} is {value:.4f} (about {chance:.2g} by chance), at most {limit:g} is allowed."
+            f"{len(champion.scores):,} now the {name} is {value:.4f} (about {chance:.2g} by chance), at most {limit:g} "
+            "is allowed."
         )
         yield Judged(rule, value <= limit, value, limit, reason)
 
