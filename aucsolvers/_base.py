@@ -100,14 +100,10 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
 
 
 def two_labels(y):
-    """Return the two labels in y, ascending, or say what is wrong with it.
-
-    Two whole numbers are seen without a sort, which takes longer than some solvers do.
-    """
-    if y.ndim == 1 and y.dtype.kind in "biuf":
-        low, high = y.min(), y.max()
-        if low < high and low == int(low) and high == int(high) and np.all((y == low) | (y == high)):
-            return np.array([low, high], dtype=y.dtype)
+    """Return the two labels in y, ascending, or say what is wrong with it."""
+    labels = two_whole_numbers(y)
+    if labels is not None:
+        return labels
     check_classification_targets(y)
     classes = np.unique(y)
     if len(classes) > 2:
@@ -118,6 +114,18 @@ def two_labels(y):
     if len(classes) != 2:
         raise ValueError(f"Expected two classes, got one class ({classes[0]!r}): there is nothing to rank.")
     return classes
+
+
+def two_whole_numbers(y):
+    """Return the labels in y, ascending, if they are two whole numbers, and None if not.
+
+    They are seen without a sort, which takes longer than some solvers do.
+    """
+    if y.ndim == 1 and y.dtype.kind in "biuf":
+        low, high = y.min(), y.max()
+        if low < high and low == int(low) and high == int(high) and np.all((y == low) | (y == high)):
+            return np.array([low, high], dtype=y.dtype)
+    return None
 
 
 class LinearScorer(BinaryScorer):

@@ -18,7 +18,9 @@ from scipy import sparse
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares
 from aucsolvers._ranking import Ranking
-from aucsolvers._rows import REDUCE, add, as_rows, dot, row_scores, weighted_row_sum
+from aucsolvers._rows import REDUCE, add, add_rows, as_rows, dot, row_scores, weighted_row_sum
+
+BLOCK = 8  # rows scored before they are added up: few, because meanwhile nothing is read ahead from memory
 
 
 class Look(NamedTuple):
@@ -108,13 +110,13 @@ def _measure_square(rows, w):
 
     and S_c w is the mean of (s_i - w'm_c) x_i. What rounding leaves in the mean of s_i - w'm_c is put right.
     """
-    scores, products, moments = np.empty(len(rows.positive)), np.zeros(rows.means.shape), np.zeros((2, 2))
-    centres = rows.means @ w
-    _read_square(as_rows(rows.X), rows.positive, w, centres, scores, products, moments)
+    n, d = rows.X.shape
+    scores, product, moments, centres = np.empty(n), np.zeros(d), np.zeros((2, 2)), rows.means @ w
+    _read_square(as_rows(rows.X), rows.positive, w, centres, 1.0 / rows.counts, scores, product, moments)
     rest, square = moments / rows.counts
     error = 1.0 - (centres[1] + rest[1] - centres[0] - rest[0])
     value = 0.5 * (error * error + float(np.maximum(square - rest * rest, 0.0).sum()))
-    gradient = (products / rows.counts[:, None] - rest[:, None] * rows.means).sum(axis=0)
+    gradient = product - rest @ rows.means
     return value, gradient - error * (rows.means[1] - rows.means[0]), Ranking(scores, rows.positive)
 
 
@@ -140,15 +142,20 @@ def _add_by_class(rows, positive, sums):
 
 
 @kernel(fastmath=REDUCE)
-def _read_square(rows, positive, w, centres, scores, products, moments):
-    """Fill the scores; add (s_i - centre) x_i to products, and s_i - centre and its square to moments."""
-    for i in range(np.uint32(positive.size)):
-        group = np.uint8(positive[i])
-        scores[i] = dot(rows, i, w)
-        deviation = scores[i] - centres[group]
-        add(rows, i, deviation, products[group])
-        moments[0, group] += deviation
-        moments[1, group] += deviation * deviation
+def _read_square(rows, positive, w, centres, shares, scores, product, moments):
+    """Fill the scores; add share (s_i - centre) x_i to product, and s_i - centre and its square to moments."""
+    block, slopes = np.empty(BLOCK, np.uint32), np.empty(BLOCK)
+    for start in range(0, positive.size, BLOCK):
+        size = min(BLOCK, positive.size - start)
+        for k in range(size):
+            i = block[k] = np.uint32(start + k)
+            group = np.uint8(positive[i])
+            scores[i] = dot(rows, i, w)
+            deviation = scores[i] - centres[group]
+            slopes[k] = shares[group] * deviation
+            moments[0, group] += deviation
+            moments[1, group] += deviation * deviation
+        add_rows(rows, block[:size], slopes[:size], product)
 
 
 @kernel(fastmath=REDUCE)

@@ -50,7 +50,7 @@ def weighted_row_sum(X, weights):
     if X.dtype == np.float64 and not sparse.issparse(X):
         return X.T @ weights
     total = np.zeros(X.shape[1])
-    _add_rows(as_rows(X), np.asarray(weights, dtype=np.float64), total)
+    _add_rows(as_rows(X), np.arange(X.shape[0], dtype=np.uint32), np.asarray(weights, dtype=np.float64), total)
     return total
 
 
@@ -115,9 +115,8 @@ def _score_rows(rows, w, scores):
 
 
 @kernel()
-def _add_rows(rows, weights, total):
-    for i in range(np.uint32(weights.size)):
-        add(rows, i, weights[i], total)
+def _add_rows(rows, visits, weights, total):
+    add_rows(rows, visits, weights, total)
 
 
 @kernel()
@@ -190,6 +189,11 @@ def add(rows, i, step, w):
     raise NotImplementedError("compiled code only")
 
 
+def add_rows(rows, visits, weights, total):
+    """total += weights_k x_i for each i = visits[k], uint32: to the last bit as one ``add`` after the other."""
+    raise NotImplementedError("compiled code only")
+
+
 def squared_norm(rows, i):
     """Return ||x_i||^2."""
     raise NotImplementedError("compiled code only")
@@ -223,6 +227,26 @@ def _compile_add(rows, i, step, w):
         data, indices, indptr = rows
         for k in range(indptr[i], indptr[i + np.uint32(1)]):
             w[indices[k]] += step * data[k]
+
+    return dense if isinstance(rows, types.Array) else csr
+
+
+@overload(add_rows, jit_options={"nogil": True, "fastmath": {"contract"}})
+def _compile_add_rows(rows, visits, weights, total):
+    def dense(rows, visits, weights, total):
+        whole = visits.size - visits.size % 4
+        # four at a time: each reading of the total waits for its last writing
+        for k in range(0, whole, 4):
+            a, b, c, d = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+            i, j, p, q = visits[k], visits[k + 1], visits[k + 2], visits[k + 3]
+            for f in range(rows.shape[1]):
+                total[f] = total[f] + a * rows[i, f] + b * rows[j, f] + c * rows[p, f] + d * rows[q, f]
+        for k in range(whole, visits.size):
+            add(rows, visits[k], weights[k], total)
+
+    def csr(rows, visits, weights, total):
+        for k in range(visits.size):
+            add(rows, visits[k], weights[k], total)
 
     return dense if isinstance(rows, types.Array) else csr
 

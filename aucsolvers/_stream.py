@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace, two_whole_numbers
 from aucsolvers._certify import Objective, checked_rows
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
 from aucsolvers._rows import FLOATS, row_scores
@@ -103,11 +103,14 @@ class OnlineScorer(LinearScorer):
     def _validate_chunk(self, X, y, classes, first):
         """Return X, C-ordered or CSR, and y as an array of ±1.0; set ``classes_`` if the stream begins here."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", reset=first)
-        check_classification_targets(y)
-        known = np.unique(y if classes is None else classes) if first else self.classes_
+        labels = two_whole_numbers(y) if classes is None else None
+        if labels is None:
+            check_classification_targets(y)
+            labels = np.unique(y if classes is None else np.append(np.unique(y), classes))
+        known = self.classes_ if not first else labels if classes is None else np.unique(classes)
         if len(known) != 2:
             raise ValueError(f"Expected two classes, got {known.tolist()}. Name both with classes= in the first call.")
-        strangers = np.setdiff1d(y if classes is None else np.append(np.unique(y), classes), known)
+        strangers = np.setdiff1d(labels, known)
         if len(strangers):
             raise ValueError(
                 f"Expected labels among {known.tolist()}, got {strangers[:5].tolist()}. Name both in the first call."

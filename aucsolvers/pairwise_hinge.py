@@ -327,7 +327,7 @@ def modified_gradient_descent(X, y, lam, order, tol, max_iter, state):
         points = () if n_iter else _first_epoch_points(shape[0] * shape[1])
         # 2. one epoch of updates
         for rows, columns in epoch_visits(order, *shape, state["generator"], points, band):
-            state["alpha_sum"] += sweep(rows, columns, state["updates"], state["step_sum"], lam)
+            state["alpha_sum"] = sweep(rows, columns, state["updates"], state["alpha_sum"], state["step_sum"], lam)
             state["updates"] += len(rows)
             if state["updates"] - start in points:
                 _record_gradient(trace, state, order, pos, neg, lam)
@@ -457,14 +457,18 @@ def _round_robin(pos_order, neg_order, shifts, band, start, rows, columns):
         width = min(band, n_pos - first)
         side, place = divmod(done - n_rounds * first, width)
         opponent = (first + place + shifts[2 * turn + side]) % n_neg
-        for p in range(first + place, first + min(width, place + len(rows) - t)):
-            rows[t] = pos_order[p]
-            columns[t] = neg_order[opponent]
-            t += 1
-            opponent = opponent + 1 if opponent + 1 < n_neg else 0
+        p, end = first + place, first + min(width, place + len(rows) - t)
+        while p < end:  # and again from the first negative
+            run = min(end - p, n_neg - opponent)
+            rows[t : t + run] = pos_order[p : p + run]
+            columns[t : t + run] = neg_order[opponent : opponent + run]
+            t, p, opponent = t + run, p + run, 0
 
 
-@kernel(error_model="numpy")
+# Both name their own fastmath, or they would have their callers': re-ordered, the division waits for the dot product.
+
+
+@kernel(fastmath={"contract"}, error_model="numpy")
 def _dual_step(old, dot, squared_norm, lam_k):
     """Return the a in [0, 1] that maximises D along one coordinate: clip(old + lam k (1 - w'z)/||z||^2)."""
     if squared_norm == 0.0:
@@ -473,7 +477,7 @@ def _dual_step(old, dot, squared_norm, lam_k):
     return min(1.0, max(0.0, old + (lam_k / squared_norm) * (1.0 - dot)))
 
 
-@kernel(error_model="numpy")
+@kernel(fastmath={"contract"}, error_model="numpy")
 def _dual_update(alpha, pair, dot, squared_norm, lam_k):
     """Set a pair's dual variable by its step; return the change."""
     old = alpha[pair]
@@ -494,12 +498,12 @@ def _dual_sweep_dense(pos, neg, rows, columns, alpha, w, lam_k):
     Visits go in twos: an update cannot begin before the last one's w is there, so that its latency is what costs. Both
     products with w are taken before either update; the first changes w by s1 z1, hence the second by s1 z1'z2.
     """
-    n_neg, d, last = np.uint64(neg.shape[0]), w.shape[0], rows.shape[0] - 1
-    inverse, change = 1.0 / lam_k, 0.0
-    for t in range(0, last + 1, 2):
-        _prefetch_pair(alpha, n_neg, rows, columns, min(t + AHEAD, last))
-        _prefetch_pair(alpha, n_neg, rows, columns, min(t + AHEAD + 1, last))
-        u = min(t + 1, last)  # an odd last visit is made twice: the second finds its coordinate at the optimum
+    n, n_neg, d = np.uint64(rows.size), np.uint64(neg.shape[0]), w.shape[0]
+    last, inverse, change = n - np.uint64(1), 1.0 / lam_k, 0.0
+    for t in range(np.uint64(0), n, np.uint64(2)):
+        _prefetch_pair(alpha, n_neg, rows, columns, min(t + np.uint64(AHEAD), last))
+        _prefetch_pair(alpha, n_neg, rows, columns, min(t + np.uint64(AHEAD + 1), last))
+        u = min(t + np.uint64(1), last)  # an odd last visit is made twice: the second finds its optimum
         i1, i2 = np.uint64(rows[t]), np.uint64(rows[u])
         j1, j2 = np.uint64(columns[t]), np.uint64(columns[u])
         dot1 = dot2 = square1 = square2 = cross = 0.0
@@ -514,7 +518,7 @@ def _dual_sweep_dense(pos, neg, rows, columns, alpha, w, lam_k):
         step1 = inverse * change1
         change2 = _dual_update(alpha, i2 * n_neg + j2, dot2 + step1 * cross, square2, lam_k)
         step2 = inverse * change2
-        if step1 == 0.0 and step2 == 0.0:
+        if abs(step1) + abs(step2) == 0.0:  # one branch: two are twice as often mispredicted
             continue
         change += change1 + change2
         for f in range(d):
@@ -543,13 +547,12 @@ def _dual_sweep_sparse(pos, neg, rows, columns, alpha, w, lam_k):
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _gradient_sweep(pos, neg, rows, columns, t, step_sum, lam):
-    """Add each visited pair's step to step_sum = lam t w; return the sum of the steps. t updates were done before.
+def _gradient_sweep(pos, neg, rows, columns, t, alpha_sum, step_sum, lam):
+    """Add each visited pair's step to step_sum = lam t w; return alpha_sum plus the steps. t updates were done before.
 
     Update t + 1 has a = clip(lam (t + 1)(1 - w'z)/||z||^2, 0, 1) and w <- (1 - 1/(t + 1)) w + a z/(lam (t + 1)),
     which multiplied by lam (t + 1) reads step_sum <- step_sum + a z. Before the first update step_sum is 0, as is w.
     """
-    total = 0.0
     for visit in range(rows.shape[0]):
         i, j = np.uint32(rows[visit]), np.uint32(columns[visit])
         margin, squared_norm = measure_difference(pos, i, neg, j, 1.0 / (lam * max(t, 1)), step_sum)
@@ -557,6 +560,6 @@ def _gradient_sweep(pos, neg, rows, columns, t, step_sum, lam):
         if margin >= 1.0:
             continue
         a = _dual_step(0.0, margin, squared_norm, lam * t)
-        total += a
+        alpha_sum += a
         add_difference(pos, i, neg, j, a, step_sum)
-    return total
+    return alpha_sum

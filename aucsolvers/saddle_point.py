@@ -23,7 +23,7 @@ from aucsolvers._certify import SQUARE, Objective, checked_rows
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, dot, inner, row_scores, squared_norms, weighted_row_sum
+from aucsolvers._rows import FLOATS, REDUCE, add_rows, as_rows, dot, inner, row_scores, squared_norms
 
 LOOK_SHARE = 8  # a look at all rows costs half an epoch: at most one for that many epochs of the run so far
 
@@ -182,8 +182,8 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
             if n_iter == max_iter or (look.gap <= tol and not (fresh and n_iter == 0)):
                 break
         # 3. one epoch of steps, from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up over epochs
-        u, batches = _mean_pull(X, centring, beta), draw_batches(n, batch, generator)
-        _epoch(as_rows(X), *centring[:3], centring.b, batches, beta, u, w, ahead, lam, *steps)
+        batches = draw_batches(n, batch, generator)
+        _epoch(as_rows(X), *centring[:3], centring.b, batches, beta, w, ahead, lam, *steps)
         n_iter += 1
     status = CONVERGED if look.gap <= tol else MAX_ITER
     state = {"generator": generator, "beta": beta, "w": w, "ahead": ahead, "rate": steps.theta}
@@ -241,12 +241,6 @@ def step_sizes(kappa2, lam, n, batch):
     return StepSizes(sigma, tau, 1.0 - lam / (lam + 2.0 * sigma * kappa2))
 
 
-def _mean_pull(X, centring, beta):
-    """Return u = 1/n sum_i beta_i x~_i."""
-    pulls = centring.weight[centring.group] * beta / len(beta)
-    return weighted_row_sum(X, pulls) - np.bincount(centring.group, weights=pulls, minlength=2) @ centring.means
-
-
 def draw_batches(n, batch, generator):
     """Return an epoch's ceil(n / batch) batches, each a uniform subset of the n rows, independent of the others."""
     draws = generator.integers(2**32, size=(-(-n // batch), batch), dtype=np.uint32)
@@ -272,32 +266,35 @@ def _choose(order, draws):
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _epoch(rows, group, means, weight, b, batches, beta, u, w, ahead, lam, sigma, tau, theta):
-    """Make a step for each row of batches; update beta, u, w and ahead in place (table 1 of the source)."""
+def _epoch(rows, group, means, weight, b, batches, beta, w, ahead, lam, sigma, tau, theta):
+    """Make a step for each row of batches; update beta, w and ahead in place (table 1 of the source).
+
+    u = 1/n sum_i beta_i x~_i is formed afresh: its rounding cannot pile up over epochs.
+    """
     n, size, visits = beta.shape[0], batches.shape[1], batches.ravel()
-    delta, pull, square = np.zeros(w.shape[0]), np.empty(w.shape[0]), inner(b, b)
+    delta, pull, u = np.zeros(w.shape[0]), np.empty(w.shape[0]), np.zeros(w.shape[0])
+    changes, moved, offsets = np.empty(size), np.empty(2), np.empty(2)
+    square, kept, inverse_tau = inner(b, b), 1.0 / (1.0 + sigma), 1.0 / tau
+    c = lam + inverse_tau
+    _add_pulls(rows, group, means, weight, beta, u)
     for step in range(batches.shape[0]):
         # 1. dual: beta_i = (sigma ahead'x~_i + beta_i)/(1 + sigma); delta collects 1/n (change of beta_i) x~_i, but for
         #    the means' part, whose factors are ``moved``
-        of_negatives, of_positives = inner(means[0], ahead), inner(means[1], ahead)
-        moved_negatives = moved_positives = 0.0
-        for s in range(step * size, (step + 1) * size):
-            prefetch_row(rows, visits[min(s + AHEAD, visits.size - 1)])
-            i = visits[s]
-            c, old = group[i], beta[i]
-            score = dot(rows, i, ahead) - (of_positives if c else of_negatives)
-            beta[i] = (sigma * weight[c] * score + old) / (1.0 + sigma)
-            change = weight[c] * (beta[i] - old) / n
-            if c:
-                moved_positives += change
-            else:
-                moved_negatives += change
-            add(rows, i, change, delta)
+        offsets[0], offsets[1] = inner(means[0], ahead), inner(means[1], ahead)
+        moved[:] = 0.0
+        for s in range(size):
+            prefetch_row(rows, visits[min(step * size + s + AHEAD, visits.size - 1)])
+            i = batches[step, s]
+            g, old = group[i], beta[i]
+            score = dot(rows, i, ahead) - offsets[g]
+            beta[i] = kept * (sigma * weight[g] * score + old)
+            changes[s] = weight[g] * (beta[i] - old) / n
+            moved[g] += changes[s]
+        add_rows(rows, batches[step], changes, delta)
         # 2. primal: argmin g(w) + u~'w + ||w - old||^2/(2 tau), u~ = u + n/m delta, solves (c I + bb') w = pull with
         #    c = lam + 1/tau; by Sherman and Morrison w = (pull - b b'pull/(c + b'b))/c
-        _gather_pull(delta, moved_negatives, moved_positives, means, b, n / size, tau, u, w, pull)
-        c = lam + 1.0 / tau
-        _move(pull, inner(b, pull) / (c + square), c, b, theta, w, ahead)
+        _gather_pull(delta, moved, means, b, n / size, inverse_tau, u, w, pull)
+        _move(pull, inner(b, pull) / (c + square), 1.0 / c, b, theta, w, ahead)
 
 
 # Sums and stores never share a loop, as _rows.py explains. Inlined: a call may resolve to one copy of the function in
@@ -305,19 +302,31 @@ def _epoch(rows, group, means, weight, b, batches, beta, u, w, ahead, lam, sigma
 
 
 @kernel(error_model="numpy", forceinline=True)
-def _gather_pull(delta, moved_negatives, moved_positives, means, b, boost, tau, u, w, pull):
+def _add_pulls(rows, group, means, weight, beta, u):
+    """u += 1/n sum_i beta_i x~_i"""
+    pulls, sums = np.empty(beta.size), np.zeros(2)
+    for i in range(beta.size):
+        pulls[i] = weight[group[i]] * beta[i]
+        sums[group[i]] += pulls[i]
+    add_rows(rows, np.arange(beta.size).astype(np.uint32), pulls, u)
+    for f in range(u.size):
+        u[f] = (u[f] - sums[0] * means[0, f] - sums[1] * means[1, f]) / beta.size
+
+
+@kernel(error_model="numpy", forceinline=True)
+def _gather_pull(delta, moved, means, b, boost, inverse_tau, u, w, pull):
     """Set pull to w/tau - b - (u + boost delta); then u += delta, delta = 0."""
     for f in range(w.shape[0]):
-        step = delta[f] - moved_negatives * means[0, f] - moved_positives * means[1, f]
-        pull[f] = w[f] / tau - b[f] - (u[f] + boost * step)
+        step = delta[f] - moved[0] * means[0, f] - moved[1] * means[1, f]
+        pull[f] = inverse_tau * w[f] - b[f] - (u[f] + boost * step)
         u[f] += step
         delta[f] = 0.0
 
 
 @kernel(error_model="numpy", forceinline=True)
-def _move(pull, along, c, b, theta, w, ahead):
+def _move(pull, along, inverse_c, b, theta, w, ahead):
     """Set w to (pull - along b)/c, and ahead to where theta more of the same move leads."""
     for f in range(w.shape[0]):
-        new = (pull[f] - along * b[f]) / c
+        new = inverse_c * (pull[f] - along * b[f])
         ahead[f] = new + theta * (new - w[f])
         w[f] = new

@@ -132,8 +132,9 @@ class TestKernels:
         pos, neg = split_classes(storage(X.astype(dtype)), y)
         step_sum = np.zeros(X.shape[1])
         sweep = partial(module._gradient_sweep, as_rows(pos), as_rows(neg))
-        # in two calls: t is carried over
-        total = sweep(rows[:50], columns[:50], 0, step_sum, lam) + sweep(rows[50:], columns[50:], 50, step_sum, lam)
+        # in two calls: t and the sum are carried over
+        total = sweep(rows[:50], columns[:50], 0, 0.0, step_sum, lam)
+        total = sweep(rows[50:], columns[50:], 50, total, step_sum, lam)
         expected_w, expected_total = self.gradient_twin(X, y, rows, columns, lam)
         np.testing.assert_allclose(step_sum / (lam * len(rows)), expected_w, rtol=1e-12, atol=1e-12)
         assert total == pytest.approx(expected_total, rel=1e-12)

@@ -9,6 +9,7 @@ from aucsolvers._jit import kernel
 from aucsolvers._rows import (
     BLOCK,
     add,
+    add_rows,
     as_rows,
     busy_columns_first,
     dot,
@@ -88,6 +89,31 @@ def test_dot_and_add_of_one_row(form, dtype, i):
     row, moved = X[i].astype(np.float64), w.copy()
     assert_allclose(_visit(as_rows(form(X)), np.uint32(i), 0.5, moved), row @ w, rtol=1e-13, atol=1e-15)
     assert_allclose(moved, w + 0.5 * row, rtol=1e-14)
+
+
+@kernel()
+def _add_one_by_one(rows, visits, weights, total):
+    for k in range(visits.size):
+        add(rows, visits[k], weights[k], total)
+
+
+@kernel()
+def _add_together(rows, visits, weights, total):
+    add_rows(rows, visits, weights, total)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("n", [0, 1, 4, 7, 50])
+@pytest.mark.parametrize("d", [1, 7, 64])
+def test_rows_added_together_are_rows_added_one_by_one(form, dtype, n, d):
+    """To the last bit, some of them twice."""
+    X, rng = matrix(d=d, dtype=dtype), np.random.default_rng(1)
+    visits, weights, start = rng.integers(60, size=n).astype(np.uint32), rng.normal(size=n), rng.normal(size=d)
+    together, one_by_one = start.copy(), start.copy()
+    _add_together(as_rows(form(X)), visits, weights, together)
+    _add_one_by_one(as_rows(form(X)), visits, weights, one_by_one)
+    assert_array_equal(together, one_by_one)
+    assert_allclose(together, start + weights @ X.astype(np.float64)[visits], rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("form", FORMS)
