@@ -43,6 +43,7 @@ def run_flow(experiment: ExperimentConfig) -> tuple[Any, Path]:
     from flows.experiment import run_experiment
     from tasks.store import check_store
 
+    prefect.wait_for_imports()
     check_store()
     recover()
     prefect.wait()

@@ -32,6 +32,7 @@ def run_retraining(config: Any, force: bool = False, replace_champion: bool = Fa
     from flows.retrain import retrain
     from tasks.store import check_store
 
+    prefect.wait_for_imports()
     check_store()
     recover()
     prefect.wait()
@@ -59,6 +60,7 @@ def rollback_command(model: str, reason: str) -> None:
     """Make the previous champion the champion again."""
     from tasks import registry
 
+    _check_reason(reason)
     client, ledger = _open()
     version = registry.rollback(client, ledger, model, reason)
     Console().print(f"champion {model}/{version.number}, as before", highlight=False)
@@ -71,9 +73,16 @@ def delete_command(version: str, reason: str) -> None:
     model, mark, number = version.rpartition("/")
     if not mark or not number.isdigit():
         raise BadInput(f"Expected MODEL/VERSION such as tumours/3, got '{version}'. `aucflow list models` lists them.")
+    _check_reason(reason)
     client, ledger = _open()
     registry.delete_version(client, ledger, model, int(number), reason)
     Console().print(f"{version} is deleted", highlight=False)
+
+
+def _check_reason(reason: str) -> None:
+    """Refuse an empty reason: the ledger keeps one for each change, for whoever asks later."""
+    if not reason.strip():
+        raise BadInput("Expected a reason with --reason, got an empty text. Say why: the ledger keeps it.")
 
 
 def _open() -> tuple[Any, Any]:

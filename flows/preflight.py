@@ -5,7 +5,8 @@ No server has started by then and nothing is written. The tables stay in memory,
 
 import os
 import signal
-from threading import Thread
+from importlib import import_module
+from threading import Event, Thread
 
 from prefect.client.orchestration import get_client
 
@@ -71,6 +72,7 @@ class PrefectStart:
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.imported = Event()
         self.thread = Thread(target=self._greet, name="start-prefect", daemon=True)
         self.thread.start()
 
@@ -79,10 +81,23 @@ class PrefectStart:
         # we have told it how the run ended; without it Prefect asks a dead server for over a minute.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         try:
+            if not os.environ.get("PREFECT_API_URL"):
+                import_module("prefect.server.api.server")  # as the next line does, and longest: see wait_for_imports
+            self.imported.set()
             with get_client(sync_client=True) as client:
                 client.hello().raise_for_status()
         except Exception as error:
             self.error = error
+        finally:
+            self.imported.set()
+
+    def wait_for_imports(self) -> None:
+        """Return once Prefect's server is imported: before that, no store of MLflow's may be opened.
+
+        MLflow has SQLAlchemy set up all tables that are declared by then, and fails at those that are so by half.
+        """
+        while not self.imported.wait(0.1):  # in slices, for a signal to be heard in between
+            pass
 
     def wait(self) -> None:
         """Return once the server answers; raise RunFailed if it does not."""

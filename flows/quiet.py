@@ -22,7 +22,7 @@ UNLESS_VERBOSE = {
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
-    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # a full disk is an ERROR to it, with the traceback of what we tell of
 }
 
 

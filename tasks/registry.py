@@ -468,8 +468,9 @@ def pending(ledger: Ledger) -> Intent | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
+        cause = " ".join(str(error).split())[:200]  # pydantic tells in several lines
         raise RunFailed(
-            f"{path}: expected what was interrupted, got: {error}. Somebody changed the file: restore or remove it, "
+            f"{path}: expected what was interrupted, got: {cause}. Somebody changed the file: restore or remove it, "
             "then run `aucflow audit verify`."
         ) from None
 

@@ -59,7 +59,7 @@ def verify(
     found = [*ledger_faults(ledger)]
     counts: Counter[str] = Counter({"entries": len(ledger.entries())})
     if client is None:
-        words = cause or "the ledger tells of runs, and there is no store"
+        words = cause or "the ledger tells of runs, and there is no store; is it where MLFLOW_TRACKING_URI has to name?"
         if cause or last_entries(ledger):
             found.append(Discrepancy("unreadable" if cause else "missing", "store", words, "store"))
         return Verdict(tuple(found), dict(counts))

@@ -104,9 +104,7 @@ class RunAuditor:
         self.counts["runs"] += 1
         if run is None:
             words = f"the ledger has it as {entry.data.get('status')} (entry {entry.seq}), the store has no such run"
-            return CheckedRun(
-                entry, None, None, (Discrepancy("missing", _of_entry(entry), words, "run", entry.subject),)
-            )
+            return CheckedRun(None, None, (Discrepancy("missing", _of_entry(entry), words, "run", entry.subject),))
         content, faults = self._manifest(entry, run)
         found = [*_against_entry(entry, run), *faults]
         if content is not None:

@@ -110,6 +110,12 @@ def make(folder: Path) -> Audited:
     return audited
 
 
+def forget(audited: Audited, run_id: str) -> None:
+    """Take a run out of the store, as somebody with the database before them does."""
+    with closing(sqlite3.connect(audited.folder / "mlruns" / "mlflow.db")) as database, database:
+        database.execute("DELETE FROM runs WHERE run_uuid = ?", (run_id,))
+
+
 def restore(folder, copy):
     """Bring back every file in its place: MLflow holds the database open."""
     kept = {path.relative_to(copy) for path in copy.rglob("*") if path.is_file()}

@@ -161,6 +161,13 @@ class TestLife:
         assert store.ledger().entries()[-1].reason == "it refused good customers"
         assert retrain(config(model=model)).version is None, "what was rolled back is not trained again"
 
+    @pytest.mark.parametrize("change", [lifecycle.rollback_command, lifecycle.delete_command])
+    def test_a_change_without_a_reason_is_refused(self, model, change):
+        before = store.ledger().entries()
+        with pytest.raises(BadInput, match="Expected a reason"):
+            change(f"{model}/1", "  ")
+        assert store.ledger().entries() == before
+
     def test_delete_refuses_the_champion_and_what_is_no_version(self, model):
         with pytest.raises(BadInput, match="the champion"):
             lifecycle.delete_command(f"{model}/1", "why")

@@ -600,8 +600,9 @@ class TestCrash:
             recover(client, ledger)
         for spoilt in (b"", b"{}", whole[:-20], canonical(json.loads(whole) | {"action": "forge"})):
             intent.write_bytes(spoilt)
-            with pytest.raises(RunFailed, match="audit verify"):
+            with pytest.raises(RunFailed, match="audit verify") as caught:
                 recover(client, ledger)
+            assert "\n" not in str(caught.value)
         intent.write_bytes(whole)
         assert len(recover(client, ledger)) == 1
         assert state(client, model)[1] == ("champion",)

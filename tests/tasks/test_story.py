@@ -5,7 +5,7 @@ import shutil
 from html.parser import HTMLParser
 
 import pytest
-from audited import MODEL, claims, experiment, inside, make, restore
+from audited import MODEL, claims, experiment, forget, inside, make, restore
 
 from tasks.audit_page import render_page
 from tasks.errors import BadInput, RunFailed
@@ -153,6 +153,14 @@ class TestStates:
         story = story_of(audited, f"{MODEL}/1")
         assert line_of(story, "run").state == CHANGED
         assert [line.label for line in story.lines][-2:] == ["run", "ledger"]
+
+    def test_a_version_whose_run_is_gone(self, audited):
+        forget(audited, audited.runs["claims u1+ls_svm"])
+        story = story_of(audited, f"{MODEL}@champion")
+        assert [line.label for line in story.lines] == ["champion", "rule", "register", "run", "ledger"]
+        assert line_of(story, "run").state == MISSING
+        assert "the store has no such run" in line_of(story, "run").why
+        assert [line.state for line in story_of(audited, "claims").lines if line.label == "cell"].count(MISSING) == 1
 
     def test_a_model_file_a_metric_and_an_alias(self, audited):
         run_id = audited.runs["claims u1+ls_svm"]

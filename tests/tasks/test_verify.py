@@ -14,7 +14,7 @@ from contextlib import closing
 
 import mlflow
 import pytest
-from audited import MODEL, claims, experiment, inside, make, restore, run_ids
+from audited import MODEL, claims, experiment, forget, inside, make, restore, run_ids
 from mlflow import MlflowClient
 
 from tasks import store
@@ -142,6 +142,12 @@ def gone_process() -> str:
 
 
 class TestRuns:
+    def test_a_run_that_is_gone_is_told_with_its_entry(self, audited):
+        forget(audited, audited.runs["claims ls_svm"])
+        missing = [one for one in found(audited) if one.run_id == audited.runs["claims ls_svm"]]
+        assert [(one.kind, one.part) for one in missing] == [("missing", "run")]
+        assert "the store has no such run" in missing[0].message
+
     def test_a_run_deleted_in_mlflow(self, audited):
         audited.client.delete_run(audited.runs["claims ls_svm"])
         kinds = {(one.kind, one.run_id) for one in found(audited)}
@@ -221,6 +227,7 @@ class TestLedger:
     def test_a_store_that_is_gone(self, audited):
         one = the_only(verify(None, audited.ledger).found)
         assert (one.kind, one.subject) == ("missing", "store")
+        assert "MLFLOW_TRACKING_URI" in one.message
 
     def test_a_store_that_cannot_be_read(self, audited):
         one = the_only(verify(None, audited.ledger, cause="file is not a database").found)
