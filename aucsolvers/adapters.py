@@ -4,6 +4,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from aucsolvers.committee import Committee
+
 
 class ProbabilityScorer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier with ``predict_proba`` and no ``decision_function``, scored by its probability of the second class.
@@ -83,6 +85,13 @@ class ScoreColumn(ClassifierMixin, BaseEstimator):
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
 
 
+def chains(pipeline):
+    """Return the Pipelines of a committee's members, the best one first; of any other Pipeline itself alone."""
+    return pipeline[-1].members if isinstance(pipeline[-1], Committee) else [pipeline]
+
+
 def unwrapped(solver):
-    """Return the classifier that a `ProbabilityScorer` was given, any other solver as it is."""
+    """Return the classifier that a `ProbabilityScorer` was given, a committee's best solver, any other as it is."""
+    if isinstance(solver, Committee):
+        solver = solver.members[0][-1]
     return solver.estimator if isinstance(solver, ProbabilityScorer) else solver

@@ -13,10 +13,9 @@ from sklearn.pipeline import Pipeline
 
 from aucsolvers.adapters import ScoreColumn
 from tasks.configuration import ExperimentConfig, MethodConfig
-from tasks.fit import fit_pipeline
+from tasks.fit import fit_scorer
 from tasks.search import inner_splits, standardised
 from tasks.seeds import seed_for
-from tasks.undersample import draw_sample
 from tasks.values import Table
 
 
@@ -29,9 +28,16 @@ def fit_calibrator(scores: np.ndarray, y: np.ndarray, how: str) -> CalibratedCla
 
 
 def out_of_fold_scores(
-    train: Table, model: Pipeline, method: MethodConfig, chosen: dict[str, Any], config: ExperimentConfig, seed: int
+    train: Table,
+    model: Pipeline,
+    method: MethodConfig,
+    candidates: tuple[dict[str, Any], ...],
+    config: ExperimentConfig,
+    seed: int,
 ) -> np.ndarray:
     """Return each training row's score by the chain of preprocessing, sampler, kernel and solver fitted without it.
+
+    Of several candidates it is the score of their committee.
 
     They are for use with ``model``, fitted on all of them: a fold's scores are shifted and stretched so that its model
     and ``model`` have one median and one standard deviation on the rows that both were fitted on.
@@ -41,12 +47,10 @@ def out_of_fold_scores(
         raise ValueError(
             "Expected two rows of each class for probabilities or an out-of-fold threshold, got one. Leave them out."
         )
-    settled = config.preprocessing.settled(chosen.get("scale"))
     usual, scores = model.decision_function(train.X), np.empty(len(train.y))
     for inner in splits:
         own = seed_for(seed, "calibration", inner.fold)
-        sample = draw_sample(train, inner, method, settled, own)
-        found = fit_pipeline(train, sample, method, chosen, own).decision_function(train.X)
+        found = fit_scorer(train, inner, method, candidates, config.preprocessing, own).decision_function(train.X)
         own_units = standardised(found[inner.test], found[inner.train])
         scores[inner.test] = own_units * usual[inner.train].std() + np.median(usual[inner.train])
     return scores

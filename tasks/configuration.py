@@ -21,7 +21,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 Scalar = bool | int | float | str | None
 Grids = dict[str, tuple[Scalar, ...]]
 MOST_CANDIDATES = 1000
-
+SCALES = ("standard", "minmax", "quantile", "unit_rows", "centred_unit_rows", "piecewise", "none")
 
 FROM_AFAR = ("sklearn:", "catalogue:", "openml:")
 
@@ -110,6 +110,8 @@ class MethodConfig(Strict):
     grid: tuple[Positive, ...] | None = Field(default=None, min_length=1)  # short for search: {main parameter: …}
     search: dict[str, Annotated[tuple[Scalar, ...], Field(min_length=1)]] | None = None
     gamma_grid: tuple[Positive, ...] | None = Field(default=None, min_length=1)  # multiples of the kernel's gamma
+    scale: str | tuple[str, ...] | None = None  # in place of preprocessing's; of several the search chooses one
+    committee: int = Field(default=1, ge=1, le=50, strict=True)  # how many of the best candidates score together
     probabilities: Literal["sigmoid", "isotonic"] | None = None
 
     @model_validator(mode="before")
@@ -144,6 +146,11 @@ class MethodConfig(Strict):
         catalogue.kernel(name)
         return name
 
+    @field_validator("scale", mode="before")
+    @classmethod
+    def _known_scale(cls, value: Any) -> Any:
+        return None if value is None else _known_scales(value)
+
     @model_validator(mode="after")
     def _known_params(self) -> "MethodConfig":
         entry = catalogue.solver(self.solver)
@@ -173,7 +180,7 @@ class MethodConfig(Strict):
             if name in self.params or (name == GAMMA_FACTOR and "gamma" in (*self.params, *self.search)):
                 raise ValueError(f"Expected {name} in search alone, got it in params or beside gamma. Leave one out.")
             if name == "scale":
-                raise ValueError("Expected no parameter named scale in search. Give preprocessing a list of scales.")
+                raise ValueError("Expected no parameter named scale in search. Give scale itself a list of scales.")
             if name == GAMMA_FACTOR and not entry.takes_kernel:
                 if any(isinstance(value, bool) or not isinstance(value, int | float) or value <= 0 for value in values):
                     raise ValueError(f"Expected numbers > 0 for {GAMMA_FACTOR}, got {list(values)}. Change them.")
@@ -233,14 +240,23 @@ class MethodConfig(Strict):
         return [dict(zip(grids, reversed(values), strict=True)) for values in turns]
 
     def candidates(self, scales: tuple[str, ...]) -> list[dict[str, Scalar]]:
-        """Every combination of parameters in the order in which they are tried: by scale, then γ, then the solver's."""
+        """Every combination of parameters in the order in which they are tried: by scale, then γ, then the solver's.
+
+        ``scales`` are preprocessing's; the method's own, if it has any, stand in their place and are always named.
+        """
         tried = []
-        for scale in scales:
+        for scale in self.scales(scales):
             for factor in self.gamma_search or (None,):
                 front = {} if factor is None else {GAMMA_FACTOR: factor}
-                front |= {"scale": scale} if len(scales) > 1 else {}
+                front |= {"scale": scale} if self.scale or len(scales) > 1 else {}
                 tried += [own | front for own in self.solver_candidates]
         return tried
+
+    def scales(self, usual: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the scales to choose from: the method's own if it has any, else preprocessing's."""
+        if self.scale is None:
+            return usual
+        return self.scale if isinstance(self.scale, tuple) else (self.scale,)
 
     @property
     def gamma_search(self) -> tuple[float, ...]:
@@ -254,6 +270,17 @@ class MethodConfig(Strict):
         if "gamma" in self.kernel_params and self.gamma_grid is None:
             return (1.0,)
         return tuple(sorted(set(self.gamma_grid or values)))
+
+
+def _known_scales(value: Any) -> str | tuple[str, ...]:
+    """Return the scale, or the scales each once, of a config, or refuse them."""
+    given = list(value) if isinstance(value, list | tuple) else [value]
+    strange = [scale for scale in given if scale not in SCALES]
+    if strange or not given:
+        got = repr(strange[0]) if strange else "an empty list"
+        known = ", ".join(repr(scale) for scale in SCALES)
+        raise ValueError(f"expected {known}, or a list of them, got {got}. Change it")
+    return tuple(dict.fromkeys(given)) if len(set(given)) > 1 else given[0]
 
 
 def _is_text(data: dict[str, Any], key: str) -> bool:
@@ -334,9 +361,6 @@ class ValidationConfig(Strict):
         return self.split == "grouped_by_duplicates"
 
 
-SCALES = ("standard", "minmax", "quantile", "unit_rows", "centred_unit_rows", "none")
-
-
 class PreprocessingConfig(Strict):
     """Fitted on the training rows only; of several scales the inner cross-validation chooses one."""
 
@@ -346,14 +370,8 @@ class PreprocessingConfig(Strict):
 
     @field_validator("scale", mode="before")
     @classmethod
-    def _known_scales(cls, value: Any) -> Any:
-        given = list(value) if isinstance(value, list | tuple) else [value]
-        strange = [scale for scale in given if scale not in SCALES]
-        if strange or not given:
-            got = repr(strange[0]) if strange else "an empty list"
-            known = ", ".join(repr(scale) for scale in SCALES)
-            raise ValueError(f"expected {known}, or a list of them, got {got}. Change it")
-        return tuple(dict.fromkeys(given)) if len(set(given)) > 1 else given[0]
+    def _known_scale(cls, value: Any) -> Any:
+        return _known_scales(value)
 
     @property
     def scales(self) -> tuple[str, ...]:

@@ -15,12 +15,41 @@ from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
 from aucsolvers.adapters import ProbabilityScorer
+from aucsolvers.committee import Committee
 from tasks import catalogue
 from tasks.catalogue import GAMMA_FACTOR
-from tasks.configuration import MethodConfig
+from tasks.configuration import MethodConfig, PreprocessingConfig
 from tasks.preprocess import transform
 from tasks.seeds import seed_for
-from tasks.values import Sample, Table
+from tasks.undersample import draw_sample
+from tasks.values import Sample, Split, Table
+
+
+def fit_scorer(
+    table: Table,
+    split: Split,
+    method: MethodConfig,
+    candidates: tuple[dict[str, Any], ...],
+    preprocessing: PreprocessingConfig,
+    seed: int,
+    sample: Sample | None = None,
+) -> Pipeline:
+    """Return the pipeline of one candidate, or of the committee of several, fitted on a split's training rows.
+
+    ``sample`` is the first candidate's, drawn here if it is not given. Candidates of one scale share theirs.
+    """
+    scales = [candidate.get("scale") for candidate in candidates]
+    samples = {} if sample is None else {scales[0]: sample}
+    for scale in scales:
+        if scale not in samples:
+            samples[scale] = draw_sample(table, split, method, preprocessing.settled(scale), seed)
+    fitted = [
+        fit_pipeline(table, samples[scale], method, candidate, seed)
+        for scale, candidate in zip(scales, candidates, strict=True)
+    ]
+    if len(fitted) == 1:
+        return fitted[0]
+    return Pipeline([("solver", Committee(fitted).fit(table.rows(split.train).X))])
 
 
 def fit_pipeline(table: Table, sample: Sample, method: MethodConfig, chosen: dict[str, Any], seed: int) -> Pipeline:

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 from mlflow.entities import DatasetInput, Metric
+from sklearn.pipeline import Pipeline
 
-from aucsolvers.adapters import unwrapped
+from aucsolvers.adapters import chains, unwrapped
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.digests import array_sha256, state_sha256
 from tasks.facts import blas, lock_sha256, package_sha256
@@ -176,6 +177,8 @@ def _fold(sample: Sample, model: FittedModel, evaluation: Evaluation | None, see
         },
         "model_sha256": state_sha256([model.pipeline, model.calibrator]),
     }
+    if len(chains(model.pipeline)) > 1:
+        section["members"] = [_member(chain) for chain in chains(model.pipeline)]
     if evaluation is not None:
         section |= {
             "train": asdict(evaluation.train),
@@ -183,6 +186,16 @@ def _fold(sample: Sample, model: FittedModel, evaluation: Evaluation | None, see
             "test_scores_sha256": evaluation.test_scores_sha256,
         }
     return plain(section)
+
+
+def _member(chain: Pipeline) -> dict[str, Any]:
+    """Return what one member of a committee was made with and how near to its optimum it is."""
+    solver, names = unwrapped(chain[-1]), ("objective", "dual_gap", "status", "n_iter")
+    return {
+        "params": solver.get_params(),
+        "certificate": {name: getattr(solver, f"{name}_", None) for name in names},
+        "model_sha256": state_sha256(chain),
+    }
 
 
 def code_section(facts: Mapping[str, str]) -> dict[str, str | None]:

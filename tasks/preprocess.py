@@ -17,6 +17,7 @@ from sklearn.preprocessing import (
 )
 
 from aucsolvers import TextImputer, UnitRows
+from aucsolvers.hats import HatFunctions
 from tasks.configuration import PreprocessingConfig
 
 UNIT_ROWS = ("unit_rows", "centred_unit_rows")  # the row normalisations of Natole et al. 2019
@@ -62,12 +63,13 @@ def _text_pipeline(config: PreprocessingConfig) -> Pipeline:
 
 def _dense_scaler(scale: str, n_rows: int) -> Any:
     """Return what scales columns; with unit_rows nothing does, with centred_unit_rows they are centred first."""
-    if scale == "quantile":
-        # ranks among the training rows, all of them: nothing is drawn
-        return QuantileTransformer(n_quantiles=min(QUANTILES, n_rows), subsample=None)
+    # ranks among the training rows, all of them: nothing is drawn
+    ranks = QuantileTransformer(n_quantiles=min(QUANTILES, n_rows), subsample=None)
     scalers = {
         "standard": StandardScaler(),
         "minmax": MinMaxScaler(),
+        "quantile": ranks,
+        "piecewise": Pipeline([("ranks", ranks), ("hats", HatFunctions())]),
         "centred_unit_rows": StandardScaler(with_std=False),
     }
     return scalers.get(scale, "passthrough")
@@ -77,6 +79,8 @@ def _sparse_scaler(scale: str, n_rows: int) -> Any:
     """Return what scales columns without touching zeros: nothing is centred, ranks are among the other values."""
     if scale == "quantile":
         return QuantileTransformer(n_quantiles=min(QUANTILES, n_rows), subsample=None, ignore_implicit_zeros=True)
+    if scale == "piecewise":  # a zero's hats are not all zero
+        raise ValueError("Expected dense data with scale piecewise, got sparse. Leave that scale out.")
     return {"standard": StandardScaler(with_mean=False), "minmax": MaxAbsScaler()}.get(scale, "passthrough")
 
 

@@ -59,7 +59,7 @@ def _refuse_early(
     if method.kernel == "none" and not hasattr(solver, "check_size"):
         return
     largest = max(splits, key=lambda split: len(split.train))
-    settled = config.preprocessing.settled()
+    settled = config.preprocessing.settled(method.scales(config.preprocessing.scales)[0])
     sample = draw_sample(table, largest, method, settled, seed_for(seed, "sample", largest.fold))
     refuse_too_large(method, (sample,))
 
@@ -121,7 +121,7 @@ def _validation_scores(
     train: Table, inner: Split, method: MethodConfig, config: ExperimentConfig, seed: int
 ) -> Iterator[float | np.ndarray]:
     """Yield what every candidate makes of the rows that one inner fold holds out, in their order."""
-    for scale in config.preprocessing.scales:
+    for scale in method.scales(config.preprocessing.scales):
         sample = draw_sample(train, inner, method, config.preprocessing.settled(scale), seed)
         prepared, y = {}, {}
         prepared["fitted"], y["fitted"] = fitting_rows(train, sample)
@@ -192,13 +192,25 @@ def best_candidate(name: str | None, search: dict[str, list[Any]]) -> dict[str, 
     Of equals the most regularised, parameter by parameter: the largest λ, the smallest C, λ2 or γ; of parameters and
     scales that do not regularise, the one given first. Where nothing was scored it is the middle of each grid.
     """
+    return best_candidates(name, search, 1)[0]
+
+
+def best_candidates(name: str | None, search: dict[str, list[Any]], count: int) -> tuple[dict[str, Any], ...]:
+    """Return the ``count`` best candidates, or all if there are fewer: the best one, then the best of the others, ...
+
+    Where nothing was scored it is one: the middle of each grid.
+    """
     columns = {name if key == VALUE else key: values for key, values in search.items() if key not in ("mean", "sd")}
-    means = np.array(search["mean"])
+    means = np.array(search["mean"], dtype=float)
     if np.isnan(means).all():
-        return {key: _middle(values) for key, values in columns.items()}
-    best = np.flatnonzero(means >= np.nanmax(means) - 1e-12)
-    first = min(best, key=lambda place: [_preference(key, values)[place] for key, values in columns.items()])
-    return {key: values[first] for key, values in columns.items()}
+        return ({key: _middle(values) for key, values in columns.items()},)
+    preferences = list(zip(*(_preference(key, values) for key, values in columns.items()), strict=True))
+    chosen = []
+    while len(chosen) < count and not np.isnan(means).all():
+        best = np.flatnonzero(means >= np.nanmax(means) - 1e-12)
+        chosen.append(min(best, key=lambda place: preferences[place]))
+        means[chosen[-1]] = np.nan
+    return tuple({key: values[place] for key, values in columns.items()} for place in chosen)
 
 
 def _preference(name: str | None, values: list[Any]) -> list[Any]:

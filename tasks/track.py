@@ -25,7 +25,7 @@ from mlflow.entities import DatasetInput, InputTag, Metric, Param, Run
 from mlflow.utils.time import get_current_time_millis
 from prefect.runtime import flow_run
 
-from aucsolvers.adapters import unwrapped
+from aucsolvers.adapters import chains, unwrapped
 from tasks import numeric, plots, store
 from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
@@ -215,7 +215,7 @@ def track(
     """Log everything that one cell produced to its child run, the refitted model included."""
     run.sections.update(fold_sections(result, seed))
     announce("track", result.dataset, result.method)
-    solver = unwrapped(result.final.pipeline.named_steps["solver"])
+    solver = unwrapped(result.final.pipeline[-1])
     params = {
         "dataset": dataset.name,
         "dataset_sha256": dataset.sha256,
@@ -230,8 +230,8 @@ def track(
     }
     params |= {f"solver__{k}": v for k, v in solver.get_params().items()}
     params |= {f"sampler__{k}": v for k, v in method.sampler_params.items()}
-    if method.kernel != "none":
-        kernel = result.final.pipeline.named_steps["kernel"]
+    kernel = chains(result.final.pipeline)[0].named_steps.get("kernel")
+    if kernel is not None:
         params |= {f"kernel__{k}": v for k, v in kernel.get_params().items()} | {"gamma": kernel.gamma_}
     _log_params(run, params | _flat(config.model_dump(include={"validation", "preprocessing"}, mode="json")))
     _log_inputs(run, (dataset,))
@@ -246,13 +246,13 @@ def track(
 
 
 def _log_model(run: TrackedRun, dataset: Dataset, final: FittedModel) -> str:
-    with store.mlflow_on_store():
-        mlflow.start_run(run_id=run.run_id)
-        try:
-            params = {name: str(value) for name, value in final.chosen.items()}
-            info = log_ranker(make_ranker(final, dataset), load(dataset), params, dataset.layout)
-        finally:
-            mlflow.end_run("RUNNING")  # it goes on: left as a context, the store would have it FINISHED too early
+    mlflow.set_tracking_uri(store.tracking_uri())
+    mlflow.start_run(run_id=run.run_id)
+    try:
+        params = {name: str(value) for name, value in final.chosen.items()}
+        info = log_ranker(make_ranker(final, dataset), load(dataset), params, dataset.layout)
+    finally:
+        mlflow.end_run("RUNNING")  # it goes on: left as a context, the store would have it FINISHED before the ledger
     model = run.client.get_logged_model(info.model_id)
     run.logged.model = {
         "model_id": model.model_id,

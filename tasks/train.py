@@ -2,17 +2,21 @@
 
 import time
 from functools import partial
+from math import isfinite
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.pipeline import Pipeline
 
+from aucsolvers.adapters import chains
 from tasks.calibrate import fit_calibrator, out_of_fold_scores
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.convert import load
-from tasks.fit import fit_pipeline, reproducible_fits
+from tasks.fit import fit_scorer, reproducible_fits
 from tasks.log import run_logger
 from tasks.progress import announce
-from tasks.search import best_cut
+from tasks.search import best_candidates, best_cut
 from tasks.seeds import seed_for
 from tasks.stage import stage
 from tasks.values import UNCERTIFIED, Choice, Dataset, FittedModel, Sample, Split, Table
@@ -60,14 +64,18 @@ def fit_model(
     config: ExperimentConfig,
     seed: int,
 ) -> FittedModel:
-    """Fit on the sample with the chosen parameters, set the threshold on the scores of the real training rows."""
+    """Fit on the sample with the chosen parameters, set the threshold on the scores of the real training rows.
+
+    The certificate of a committee is that of its least certified member.
+    """
     start = time.perf_counter()
-    pipeline = fit_pipeline(table, sample, method, choice.chosen, seed)
+    candidates = _chosen(choice, method)
+    pipeline = fit_scorer(table, split, method, candidates, config.preprocessing, seed, sample)
     fitted = time.perf_counter()
-    whole, solver = table.rows(split.train), pipeline[-1]
+    whole, solver = table.rows(split.train), least_certified(pipeline)
     by_itself, held_out = config.validation.threshold == "training", None
     if not by_itself or method.probabilities is not None:
-        held_out = out_of_fold_scores(whole, pipeline, method, choice.chosen, config, seed)
+        held_out = out_of_fold_scores(whole, pipeline, method, candidates, config, seed)
     cut = best_cut(config.validation)
     return FittedModel(
         fold=split.fold,
@@ -84,3 +92,23 @@ def fit_model(
         search_s=choice.seconds,
         calibrator=fit_calibrator(held_out, whole.y, method.probabilities) if method.probabilities else None,
     )
+
+
+def _chosen(choice: Choice, method: MethodConfig) -> tuple[dict[str, Any], ...]:
+    """Return the candidates that are fitted: the one that was chosen, and those behind it that make a committee."""
+    if method.committee == 1:
+        return (choice.chosen,)
+    return best_candidates(method.main_parameter, choice.search, method.committee)
+
+
+def least_certified(pipeline: Pipeline) -> Any:
+    """Return the fitted solver, of a committee the one furthest from its optimum: not converged, then largest gap."""
+    return max((chain[-1] for chain in chains(pipeline)), key=_doubt)
+
+
+def _doubt(solver: Any) -> tuple[bool, float]:
+    """Return whether a solver stopped early, and its gap in units of the objective at w = 0; infinite without one."""
+    gap = getattr(solver, "dual_gap_", float("nan"))
+    if not isfinite(gap):
+        return True, float("inf")
+    return solver.status_ != "converged", gap / max(1.0, abs(float(solver.history_["objective"][0])))

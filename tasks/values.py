@@ -220,7 +220,7 @@ class FittedModel:
     """A fitted pipeline with what chose it and what certifies it."""
 
     fold: int
-    pipeline: Any  # scikit-learn Pipeline(preprocessing, kernel if any, solver), without the sampler
+    pipeline: Any  # Pipeline(preprocessing, kernel if any, solver), without the sampler; a committee is one solver
     chosen: dict[str, Any]  # {"lam": 1e-3} or {"C": 1.0}, and "gamma_factor" with a kernel
     search: dict[str, list[Any]]  # "value" (the first parameter's), the other parameters', "mean", "sd" of inner scores
     threshold: float

@@ -12,7 +12,7 @@ from sklearn.preprocessing import quantile_transform
 from tasks.configuration import PreprocessingConfig
 from tasks.preprocess import make_preprocessing, transform
 
-SCALES = ("standard", "minmax", "quantile", "unit_rows", "centred_unit_rows", "none")
+SCALES = ("standard", "minmax", "quantile", "unit_rows", "centred_unit_rows", "piecewise", "none")
 
 
 def numbers(n=50, seed=0):
@@ -37,6 +37,8 @@ class TestNumbers:
         centred = values - values.mean(axis=0)
         assert np.allclose(scaled(X, X, "centred_unit_rows"), centred / np.linalg.norm(centred, axis=1, keepdims=True))
         assert np.array_equal(scaled(X, X, "none"), values)
+        ranks, hats = scaled(X, X, "quantile"), scaled(X, X, "piecewise").reshape(len(X), 3, -1)
+        assert np.allclose(hats @ np.linspace(0.0, 1.0, hats.shape[2]), ranks)
 
     @pytest.mark.parametrize("scale", SCALES)
     def test_a_row_is_scaled_as_the_training_rows_say_whoever_comes_with_it(self, scale):
@@ -62,13 +64,17 @@ class TestNumbers:
 
 
 class TestSparse:
-    @pytest.mark.parametrize("scale", SCALES)
+    @pytest.mark.parametrize("scale", [scale for scale in SCALES if scale != "piecewise"])
     def test_zeros_stay_zeros(self, scale):
         rng = np.random.default_rng(0)
         dense = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < 0.4)
         out = scaled(csr_matrix(dense), csr_matrix(dense), scale)
         assert out.format == "csr"
         assert not out.toarray()[dense == 0].any()
+
+    def test_hats_would_fill_it(self):
+        with pytest.raises(ValueError, match="Expected dense data"):
+            scaled(csr_matrix(np.eye(3)), csr_matrix(np.eye(3)), "piecewise")
 
     def test_unit_rows(self):
         out = scaled(

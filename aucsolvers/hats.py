@@ -1,0 +1,64 @@
+"""Hat functions: a column in [0, 1] becomes several, whose linear functions are the piecewise linear ones of it."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from aucsolvers._params import check_count
+
+
+class HatFunctions(TransformerMixin, BaseEstimator):
+    """Spread each column over hats at even knots: B-splines of degree 1 (de Boor), without a fit to the data.
+
+    With knots t_k = k / (K - 1), k = 0 .. K - 1, a value x in [0, 1] becomes h_k(x) = max(0, 1 - (K - 1) |x - t_k|). A
+    linear score of them, sum_k w_k h_k(x), is the function with value w_k at t_k and straight lines between: behind
+    ranks (``QuantileTransformer``) the knots are quantiles, and a linear solver fits an additive model, one piecewise
+    linear function of each column, with the certificate that it has for linear scores.
+
+    Parameters
+    ----------
+    n_knots : int, default=6
+        K >= 2. With 2, the score is linear in x again.
+
+    Notes
+    -----
+    Values outside [0, 1] count as the end that is nearer. Hats of a column add up to 1. Dense, 8 K bytes an entry.
+
+    References
+    ----------
+    .. [1] Hastie, Tibshirani, "Generalized Additive Models", Statistical Science 1(3), 1986.
+
+    Examples
+    --------
+    >>> from aucsolvers.hats import HatFunctions
+    >>> HatFunctions(n_knots=3).fit_transform([[0.0], [0.25], [1.0]])
+    array([[1. , 0. , 0. ],
+           [0.5, 0.5, 0. ],
+           [0. , 0. , 1. ]])
+    """
+
+    def __init__(self, n_knots=6):
+        self.n_knots = n_knots
+
+    def fit(self, X, y=None):
+        """Remember the columns; nothing is learnt."""
+        check_count("n_knots", self.n_knots)
+        if self.n_knots < 2:
+            raise ValueError(f"Expected n_knots >= 2, got {self.n_knots}. Raise it.")
+        validate_data(self, X)
+        return self
+
+    def transform(self, X):
+        """Return the hats, shape (n_samples, n_features * n_knots), those of a column side by side."""
+        check_is_fitted(self, "n_features_in_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        places = np.clip(X, 0.0, 1.0) * (self.n_knots - 1)
+        distances = np.abs(places[:, :, None] - np.arange(self.n_knots))
+        return np.maximum(1.0 - distances, 0.0).reshape(len(X), -1)
+
+    def get_feature_names_out(self, input_features=None):
+        """Return "NAME at knot K" of each hat."""
+        check_is_fitted(self, "n_features_in_")
+        given = getattr(self, "feature_names_in_", input_features)
+        names = [f"x{i}" for i in range(self.n_features_in_)] if given is None else given
+        return np.array([f"{name} at knot {k}" for name in names for k in range(self.n_knots)], dtype=object)
