@@ -16,6 +16,8 @@ FLOATS = (np.float64, np.float32)  # what solvers take as it is; anything else b
 # Sums may be re-ordered (SIMD lanes), multiply-adds fused and signed zeros ignored; nan and inf keep their meaning.
 REDUCE = {"reassoc", "contract", "nsz"}
 
+FULL = 192  # rows: a multiple of every tile that BLAS computes matrix products in (4, 6, 8, 12, 16, 24, 32, 48)
+
 BLOCK = 1024  # dense rows scaled at a time for a Gram matrix, so that they are still in the cache when multiplied
 
 
@@ -43,6 +45,16 @@ def row_scores(X, w):
     scores = np.empty(X.shape[0])
     _score_rows(as_rows(X), np.ascontiguousarray(w), scores)
     return scores
+
+
+def filled_up(X):
+    """Return X with rows of zeros below, up to the next multiple of FULL; sparse rows as they are.
+
+    BLAS computes full tiles of a matrix product in another way than those at its edge: filled up, a row's product is
+    the same to the last bit whichever rows come with it (on one thread: several divide a product where they like).
+    """
+    missing = -X.shape[0] % FULL
+    return X if sparse.issparse(X) or not missing else np.pad(X, ((0, missing), (0, 0)))
 
 
 def weighted_row_sum(X, weights):

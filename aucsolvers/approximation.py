@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from aucsolvers._certify import checked_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive
-from aucsolvers._rows import FLOATS
+from aucsolvers._rows import FLOATS, FULL, filled_up
 
 KERNELS = {"gaussian": "rbf", "polynomial": "polynomial"}  # our name: scikit-learn's
-BLOCK_ROWS = 4096  # transformed at a time: beside the features only these rows' kernel values take memory
+BLOCK_ROWS = 21 * FULL  # transformed at a time: beside the features only these rows' kernel values take memory
 
 
 class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -165,7 +165,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         features = np.empty((X.shape[0], self.n_components_))
         for start in range(0, X.shape[0], BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
-            features[block] = self.nystroem_.transform(X[block]) - self.origin_
+            rows = X[block]
+            features[block] = self.nystroem_.transform(filled_up(rows))[: rows.shape[0]] - self.origin_
         return features
 
     def __sklearn_tags__(self):

@@ -30,7 +30,7 @@ from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
-from aucsolvers._rows import FLOATS, squared_norms
+from aucsolvers._rows import FLOATS, FULL, filled_up, row_scores, squared_norms
 
 KERNELS = ("rbf", "linear", "poly")
 BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
@@ -529,14 +529,19 @@ class Kernel:
         """Return sum_j coefficients_j (k(x_j, x) + constant) for each point x, in blocks of bounded memory."""
         scores = np.full(len(points.square_norms), self.constant * coefficients.sum())
         for block in _blocks(len(scores), max(len(coefficients), _width(points))):
-            scores[block] += self.between(points.take(block), support) @ coefficients
+            scores[block] += row_scores(self.between(points.take(block), support), coefficients)
         return scores
 
     def scores(self, X, support, coefficients):
-        """Return what ``expand`` does for the rows of X and of ``support``, of X too copying a block at a time only."""
+        """Return what ``expand`` does for the rows of X and of ``support``, FULL rows at a time.
+
+        Products of one shape alone are the same to the last bit whichever rows come together.
+        """
         support, scores = self.points(support), np.empty(X.shape[0])
-        for block in _blocks(len(scores), max(len(coefficients), X.shape[1])):
-            scores[block] = self.expand(self.points(X[block]), support, coefficients)
+        for start in range(0, len(scores), FULL):
+            block = slice(start, start + FULL)
+            rows = X[block]
+            scores[block] = self.expand(self.points(filled_up(rows)), support, coefficients)[: rows.shape[0]]
         return scores
 
 

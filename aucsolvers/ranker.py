@@ -5,6 +5,7 @@ import pandas as pd
 from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
+from threadpoolctl import threadpool_limits
 
 from aucsolvers.columns import plain_columns
 
@@ -49,13 +50,15 @@ class Ranker(BaseEstimator):
     def predict(self, X):
         """Return the scores, shape (n_samples,): the larger, the more likely positive.
 
-        A frame's columns may have any type that they could be trained from: times, categories, nullable numbers.
+        A frame's columns may have any type that they could be trained from: times, categories, nullable numbers. BLAS
+        works on one thread, as in training: several would divide a product where they like, and its last bits with it.
         """
         if isinstance(X, pd.DataFrame):
             X = plain_columns(X)
         elif self.sparse and not issparse(X):
             X = csr_matrix(np.asarray(X, dtype=np.float64))
-        return self.scorer.decision_function(X)
+        with threadpool_limits(1):
+            return self.scorer.decision_function(X)
 
     decision_function = predict
 

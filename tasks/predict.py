@@ -26,7 +26,6 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from pyarrow import parquet
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from tasks import chunks, registry, store
 from tasks.arff import NUMBER
@@ -193,7 +192,7 @@ def score(model: KeptModel, X: Rows, before: int = 0) -> pa.Table:
 def _finite_scores(model: KeptModel, X: Rows, before: int) -> np.ndarray:
     what = "Expected numbers of the size that training had, got some that overflow in data row"
     try:
-        with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             scores = np.asarray(model.ranker.predict(X), dtype=np.float64)
     except ValueError as error:  # the rows have the right types: what is left is a number that scaling makes infinite
         raise BadInput(f"{what}s {before + 1} to {before + X.shape[0]} ({error}). Mend them.") from None

@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
 from aucsolvers import LSSVM, OPAUC, SVMOR, LinearSVM, Ranker, UniExp
 from aucsolvers.approximation import KernelFeatures
@@ -157,3 +158,17 @@ def test_entries_stored_in_parts_and_column_order_change_nothing(kernel):
     np.testing.assert_array_equal(clone(features).fit(parted, y).transform(parted), expected)
     dense = clone(features).fit(X, y)
     np.testing.assert_array_equal(dense.transform(np.asfortranarray(X)), dense.transform(X))
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "polynomial"])
+@pytest.mark.parametrize("n_features", [3, 30])
+def test_a_rows_features_do_not_depend_on_the_rows_beside_it(kernel, n_features):
+    """With one thread of BLAS, as `Ranker` scores: several divide a product where they like."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, n_features))
+    features = KernelFeatures(kernel, random_state=0).fit(X)
+    with threadpool_limits(1):
+        whole = features.transform(X)
+        for count in (1, 2, 5, 24, 100, 192, 193, 1000):
+            rows = rng.choice(len(X), count, replace=False)
+            np.testing.assert_array_equal(features.transform(X[rows]), whole[rows])
