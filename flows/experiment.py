@@ -7,6 +7,7 @@ from pathlib import Path
 from prefect import flow
 
 from flows.preflight import conversion_rule, held_out_rule, split_seed
+from flows.signals import is_stopped
 from tasks.catalogue import short_name
 from tasks.check import check
 from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
@@ -83,6 +84,9 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
         track(child, prepared.dataset, method, result, config, seed)
         return replace(result, run_id=child.run_id, manifest_sha256=close_run(child, "FINISHED"))
     except Exception as error:
+        if is_stopped(error):
+            close_run(child, "KILLED", "interrupted")
+            raise KeyboardInterrupt from error
         reason = f"{type(error).__name__}: {error}"
         run_logger().error("%s %s failed: %s", prepared.dataset.name, method.label, reason)
         ended = {"run_id": child.run_id, "manifest_sha256": close_run(child, "FAILED", reason), "error": reason}

@@ -74,6 +74,15 @@ def terminated_by(error: BaseException | None) -> int | None:
     return None
 
 
+def is_stopped(error: BaseException | None) -> bool:
+    """Tell whether an error came of a signal: a kernel that returns while one arrives makes a SystemError of it."""
+    if terminated_by(error) is not None:
+        return True
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def notes_of(error: BaseException | None) -> str:
     """Return what was noted on an error on its way up, or on those that it came from: Prefect may raise its own."""
     notes: list[str] = []

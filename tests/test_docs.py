@@ -76,7 +76,7 @@ def test_samplers_are_all_told_of_and_their_methods_are_valid():
     methods = [m for block in blocks for m in YAML(typ="safe", pure=True).load(block)["methods"]]
     assert [MethodConfig.model_validate(m).label for m in methods] == [
         *("auto+svm_or", "u1+zovr", "mwmote+kernel_svm", "NearMiss+ls_svm"),
-        *("balanced SVC", "BalancedRandomForestClassifier", "u2+svm_or"),
+        *("balanced SVC", "BalancedRandomForestClassifier", "gaussian+svm_or", "linear_svm_l2", "u2+svm_or"),
     ]
 
 

@@ -1,0 +1,26 @@
+"""A signal's exception, in whatever it comes wrapped."""
+
+import pytest
+from prefect.exceptions import TerminationSignal
+
+from flows.signals import is_stopped
+
+
+def caused(error, cause):
+    try:
+        raise error from cause
+    except type(error) as raised:
+        return raised
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt(), TerminationSignal(signal=15)])
+def test_what_a_kernel_makes_of_a_signal_is_one(signal):
+    """numba's dispatcher: SystemError("returned a result with an exception set") from the signal's exception."""
+    assert is_stopped(signal)
+    assert is_stopped(caused(SystemError("returned a result with an exception set"), signal))
+    assert is_stopped(caused(ValueError("above"), caused(SystemError("below"), signal)))
+
+
+def test_an_error_of_its_own_is_none():
+    assert not is_stopped(caused(ValueError("above"), KeyError("below")))
+    assert not is_stopped(None)
