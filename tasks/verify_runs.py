@@ -35,6 +35,7 @@ SHARED = ("source", "source_type", "schema", "profile")  # MLflow keeps these of
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 COLUMNS = ("key", "value", "timestamp", "step", "is_nan", "run_uuid")  # one of them is a word of MySQL's: quoted
 METRICS = table("metrics", *map(column, COLUMNS))
+LATEST = table("latest_metrics", *map(column, ("key", "step", "timestamp", "run_uuid")))
 LONGEST = 60  # characters of a value that a message shows
 
 
@@ -82,6 +83,14 @@ class Histories:
             ):
                 found.setdefault(key, []).append(Metric(key, math.nan if is_nan else value, time, step))
         return found
+
+    def places_of_latest(self, run_id: str) -> dict[str, tuple[int, int]]:
+        """Return step and time of each metric's latest value; nothing where only MLflow itself can be asked."""
+        if self.engine is None:
+            return {}
+        with self.engine.connect() as connection:
+            rows = connection.execute(select(LATEST).where(LATEST.c.run_uuid == run_id))
+            return {key: (step, time) for key, step, time, _ in rows}
 
 
 class RunAuditor:
@@ -233,6 +242,10 @@ class RunAuditor:
                 yield from self._history(run, subject, recorded[name], history, "store")
             else:
                 yield self._said(run, "inserted", subject, "it was not there when the run ended", "store")
+        for name, place in self.histories.places_of_latest(run.info.run_id).items():
+            if histories.get(name) and place != max((one.step, one.timestamp) for one in histories[name]):
+                words = "its step or time is not that of its last value"
+                yield self._said(run, "changed", f", latest metric {name}", words, "store")
 
     def _history(
         self, run: Run, subject: str, summary: dict[str, Any], history: list[Any], part: str

@@ -182,6 +182,16 @@ class TestRuns:
         one = the_only(found(audited))
         assert (one.kind, one.subject) == ("inserted", f"run {run_id[:8]} claims ls_svm, metric hidden")
 
+    @pytest.mark.parametrize("place", ["step", "timestamp"])
+    def test_the_place_of_a_latest_metric(self, audited, place):
+        run_id = audited.runs["claims ls_svm"]
+        with closing(sqlite3.connect(audited.folder / "mlruns" / "mlflow.db")) as database:
+            change = f"UPDATE latest_metrics SET {place} = {place} + 1 WHERE key = 'test_auc' AND run_uuid = ?"
+            database.execute(change, (run_id,))
+            database.commit()
+        one = the_only(found(audited))
+        assert (one.kind, one.subject) == ("changed", f"run {run_id[:8]} claims ls_svm, latest metric test_auc")
+
     def test_a_manifest_moved_with_the_runs_address_is_still_found(self, audited, tmp_path):
         """The address is what was changed: it is named, and not the manifest."""
         run_id = audited.runs["claims"]
