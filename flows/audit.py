@@ -18,9 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tasks import registry, store
-from tasks.audit_page import render_page
 from tasks.errors import BadInput, RunFailed, nearest
-from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, Line, Story, count, tell
+from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, Line, Story, count, render_page, tell
 from tasks.verify import Tell, Verdict, models_told, verify
 from tasks.verify_runs import Discrepancy
 

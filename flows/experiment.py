@@ -6,27 +6,20 @@ from pathlib import Path
 
 from prefect import flow
 
-from flows.preflight import conversion_rule, held_out_rule, split_seed
+from flows.preflight import conversion_rule
 from flows.signals import is_stopped
-from tasks.catalogue import short_name
-from tasks.check import check
+from tasks.cell import cell_seed, compute, divide, identity
 from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
 from tasks.convert import convert
 from tasks.download import download
 from tasks.errors import RunFailed
-from tasks.evaluate import evaluate
 from tasks.flow_runs import claim_flow_run
 from tasks.log import run_logger
 from tasks.progress import announce
 from tasks.report import write_report
-from tasks.search import search
-from tasks.seeds import seed_for
-from tasks.split import all_rows, split
 from tasks.store import FOLDER
 from tasks.track import TrackedRun, close_run, start_child, track, track_experiment, tracked_experiment
-from tasks.train import train
-from tasks.undersample import settle_sampler, undersample
-from tasks.values import Dataset, ExperimentResult, MethodResult, Prepared
+from tasks.values import ExperimentResult, MethodResult, Prepared
 
 
 @flow(name="experiment", flow_run_name="{config.name}", validate_parameters=False)
@@ -59,24 +52,19 @@ def run_experiment(config: ExperimentConfig) -> tuple[ExperimentResult, Path]:
 
 def prepare(entry: DatasetConfig, config: ExperimentConfig) -> Prepared:
     """Bring one data set in: download, convert, check, split."""
-    validation = config.validation
-    seed = split_seed(entry, config)
     announce("download", entry.name)
     raw = download(entry.name, entry.source, entry.format, config.offline)
     announce("convert", entry.name)
     dataset = convert(raw, conversion_rule(entry, config.offline))
     announce("check", entry.name)
-    findings = check(dataset, validation.folds, validation.repeats, seed, validation.grouped)
-    held_out = held_out_rule(config)
-    splits = split(dataset, validation.folds, validation.repeats, seed, validation.grouped, held_out)
-    refit = all_rows(dataset, held_out)
+    prepared = divide(dataset, config)
     announce("split", entry.name, done=True)
-    return Prepared(dataset, findings, splits, refit)
+    return prepared
 
 
 def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfig, parent: TrackedRun) -> MethodResult:
     """Track one method on one data set; a failure is this cell's own and is tracked."""
-    seed = seed_for(config.seed, prepared.dataset.name, method.label)
+    seed = cell_seed(config, prepared.dataset.name, method)
     child = start_child(parent, prepared, method, config, seed)
     start = time.perf_counter()
     try:
@@ -94,36 +82,3 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
     except BaseException:
         close_run(child, "KILLED", "interrupted")
         raise
-
-
-def compute(prepared: Prepared, method: MethodConfig, config: ExperimentConfig, seed: int) -> MethodResult:
-    """Take one method through all folds of one data set, and through the refit on all of its rows."""
-    start = time.perf_counter()
-    dataset, splits = prepared.dataset, prepared.splits
-    everything = (*splits, prepared.refit)
-    settled = settle_sampler(method, dataset)
-    choices = search(dataset, everything, settled, config, seed)
-    samples = undersample(dataset, everything, choices, settled, config.preprocessing, seed)
-    models = train(dataset, everything, samples, choices, settled, config, seed)
-    return MethodResult(
-        **identity(dataset, method),
-        samples=samples,
-        models=models[:-1],
-        evaluations=evaluate(dataset, splits, models[:-1]),
-        final=models[-1],
-        held_out=evaluate(dataset, (prepared.refit,), models[-1:])[0] if len(prepared.refit.test) else None,
-        repeats=config.validation.repeats,
-        seconds=time.perf_counter() - start,
-    )
-
-
-def identity(dataset: Dataset, method: MethodConfig) -> dict[str, str | None]:
-    """Return what a cell is called in tables."""
-    return {
-        "dataset": dataset.name,
-        "method": method.label,
-        "solver": short_name(method.solver),
-        "sampler": short_name(method.sampler),
-        "kernel": method.kernel,
-        "probabilities": method.probabilities,
-    }

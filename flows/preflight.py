@@ -10,7 +10,7 @@ from threading import Event, Thread
 
 from prefect.client.orchestration import get_client
 
-from tasks.check import check
+from tasks.cell import divide, plainly
 from tasks.configuration import DatasetConfig, ExperimentConfig
 from tasks.convert import convert
 from tasks.datasets import Conversion, check_counts, find
@@ -18,8 +18,6 @@ from tasks.download import download
 from tasks.errors import BadInput, RunFailed
 from tasks.lockfile import Lock
 from tasks.progress import announce
-from tasks.seeds import seed_for
-from tasks.split import HeldOut, split
 from tasks.values import ConversionRule
 
 
@@ -41,10 +39,7 @@ def _check(entry: DatasetConfig, config: ExperimentConfig) -> None:
     if entry.is_as_published:
         lock = Lock()
         lock.record_counts(entry.key, check_counts(entry.name, find(entry.key), dataset, lock.counts(entry.key)))
-    validation = config.validation
-    seed = split_seed(entry, config)
-    check.fn(dataset, validation.folds, validation.repeats, seed, validation.grouped)
-    split.fn(dataset, validation.folds, validation.repeats, seed, validation.grouped, held_out_rule(config))
+    divide(dataset, config, plainly)
 
 
 def conversion_rule(entry: DatasetConfig, offline: bool = False) -> ConversionRule:
@@ -55,16 +50,6 @@ def conversion_rule(entry: DatasetConfig, offline: bool = False) -> ConversionRu
     known = find(entry.key, offline)
     conversion = given or known.conversion
     return conversion.as_rule(entry.target or known.target, entry.delimiter, entry.drop or known.drop)
-
-
-def split_seed(entry: DatasetConfig, config: ExperimentConfig) -> int:
-    """Return the seed of a data set's folds: the same for every method."""
-    return seed_for(config.seed, entry.name, "split")
-
-
-def held_out_rule(config: ExperimentConfig) -> HeldOut:
-    """Return which rows are held out: the same for every method, and in every later version of the data."""
-    return HeldOut.of(config.validation.held_out, config.seed)
 
 
 class PrefectStart:

@@ -25,7 +25,7 @@ from tasks.digests import array_sha256, state_sha256
 from tasks.facts import blas, lock_sha256, package_sha256
 from tasks.files import file_sha256
 from tasks.seeds import seed_for
-from tasks.values import Dataset, Evaluation, Finding, FittedModel, MethodResult, RawFile, Sample, Split
+from tasks.values import Dataset, Evaluation, FittedModel, MethodResult, Prepared, RawFile, Sample, Split
 
 SCHEMA = "aucflow-manifest/1"
 FILE = "lineage.json"
@@ -55,18 +55,11 @@ def plain(value: Any) -> Any:
     return re.sub(r" at 0x[0-9a-f]+", "", str(value))  # where an object lies is another place in every process
 
 
-def cell_sections(
-    dataset: Dataset,
-    splits: tuple[Split, ...],
-    method: MethodConfig,
-    config: ExperimentConfig,
-    seed: int,
-    findings: tuple[Finding, ...] = (),
-) -> dict[str, Any]:
+def cell_sections(prepared: Prepared, method: MethodConfig, config: ExperimentConfig, seed: int) -> dict[str, Any]:
     """Return what the manifest of one data set × method tells from its start: data, splits and what was asked for."""
     return {
-        "data": data_section(dataset) | {"findings": plain(findings)},
-        "splits": [_split(split) for split in splits],
+        "data": data_section(prepared.dataset) | {"findings": plain(prepared.findings)},
+        "splits": [_split(split) for split in prepared.divisions],
         "method": method.model_dump(mode="json"),
         "config": config.model_dump(mode="json"),
         "seeds": {"experiment": config.seed, "method": seed},

@@ -5,26 +5,23 @@ takes the numbers to say by how much. They lie in one ``.npz`` without a pickled
 """
 
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from aucsolvers.adapters import unwrapped
 from tasks.errors import BadInput
-from tasks.values import FittedModel
+from tasks.values import MethodResult
 
 FILE = "numbers.npz"
 KINDS = "fiub"  # of arrays that hold numbers
 
 
-def numbers_of(models: Iterable[FittedModel], test_scores: Iterable[np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the coefficients of each model that has any, and the test scores of each fold, by name and fold.
-
-    ``models`` are those of the folds and the refit; a fold's scores are in the order of its test rows.
-    """
-    found = {f"scores {fold}": np.asarray(scores, dtype=np.float64) for fold, scores in enumerate(test_scores)}
-    for model in models:
+def numbers_of(result: MethodResult) -> dict[str, np.ndarray]:
+    """Return a cell's test scores, fold by fold in the order of the test rows, and the coefficients of its models."""
+    found = {f"scores {e.fold}": np.asarray(e.test_scores, dtype=np.float64) for e in result.evaluations}
+    for model in (*result.models, result.final):
         coefficients = getattr(unwrapped(model.pipeline[-1]), "coef_", None)
         if isinstance(coefficients, np.ndarray) and coefficients.dtype.kind in KINDS:
             found[f"coef {model.fold}"] = coefficients

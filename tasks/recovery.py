@@ -26,6 +26,12 @@ def this_process() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{_start_of(os.getpid())}"
 
 
+def in_words(process: str) -> str:
+    """Return a process as a message names it; another one where nothing is known of it."""
+    host, number, _ = (*process.rsplit(":", 2), "", "")[:3]
+    return f"process {number} on {host}" if number else "another process"
+
+
 def is_gone(process: str) -> bool:
     """Tell whether a process of this host has ended; those of other hosts are left alone."""
     host, number, start = (*process.rsplit(":", 2), "", "")[:3]

@@ -13,10 +13,9 @@ the version is there now. `compare` lays these sums beside the registry and name
 
 import hashlib
 import os
-import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +23,6 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import mlflow.artifacts
-from filelock import FileLock, Timeout
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModel
 from mlflow.entities.model_registry import ModelVersion
@@ -35,6 +33,8 @@ from tasks.errors import BadInput, RunFailed
 from tasks.files import file_sha256
 from tasks.ledger import Entry, Ledger, canonical
 from tasks.log import run_logger
+from tasks.recovery import in_words, this_process
+from tasks.turns import turn
 
 CHAMPION, CHALLENGER, PREVIOUS = ALIASES = ("champion", "challenger", "previous")
 ARTIFACT = "model"  # the name under which a run logs its model
@@ -314,7 +314,7 @@ class Intent:
 def _intent(client: MlflowClient, action: str, model: str, number: int | None, reason: str) -> Intent:
     held = _aliases(client, model)
     before = {alias: held[alias] for alias in ALIASES if alias in held}
-    return Intent(action, model, number, reason, before, _store_name(client), _this_process())
+    return Intent(action, model, number, reason, before, _store_name(client), this_process())
 
 
 def _carry_out(client: MlflowClient, ledger: Ledger, intent: Intent, details: dict[str, Any]) -> Version:
@@ -391,7 +391,7 @@ def _recover(client: MlflowClient, ledger: Ledger) -> tuple[str, ...]:
             f"{intent.words} was interrupted: expected its store {intent.store} to finish or undo it, got "
             f"{_store_name(client)}. Set MLFLOW_TRACKING_URI to that store."
         )
-    return (_settle(client, ledger, intent, f"was interrupted ({intent.owner})"),)
+    return (_settle(client, ledger, intent, f"was interrupted ({in_words(intent.owner)})"),)
 
 
 def _settle(client: MlflowClient, ledger: Ledger, intent: Intent, cause: str) -> str:
@@ -504,36 +504,16 @@ def _changing(client: MlflowClient, ledger: Ledger) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _sole_writer(ledger: Ledger) -> Iterator[None]:
+def _sole_writer(ledger: Ledger) -> AbstractContextManager[None]:
     """Take the lock; wait for another's turn to end, or tell whom it was waited for."""
-    ledger.folder.mkdir(parents=True, exist_ok=True)
-    owner = ledger.folder / "registry.owner"
-    lock = FileLock(ledger.folder / "registry.lock", timeout=LOCK_S)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise RunFailed(
-            f"Expected to be the only one that changes models in {ledger.folder}, got {_held_by(owner)}, still at it "
+    return turn(
+        ledger.folder / "registry",
+        LOCK_S,
+        lambda other: (
+            f"Expected to be the only one that changes models in {ledger.folder}, got {other}, still at it "
             f"after {LOCK_S:g} s. Wait for it or stop it."
-        ) from None
-    try:
-        owner.write_text(_this_process(), encoding="utf-8")
-        yield
-    finally:
-        owner.unlink(missing_ok=True)
-        lock.release()
-
-
-def _held_by(owner: Path) -> str:
-    try:
-        return owner.read_text(encoding="utf-8") or "another process"
-    except FileNotFoundError:  # it has just finished
-        return "another process"
-
-
-def _this_process() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        ),
+    )
 
 
 def _store_name(client: MlflowClient) -> str:
@@ -570,7 +550,7 @@ def compare(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Disagreem
     intent = pending(ledger)
     if intent is None or intent.model != model:
         return found
-    message = f"{intent.words} is under way or was interrupted ({intent.owner}): the next change settles it"
+    message = f"{intent.words} is under way or was interrupted ({in_words(intent.owner)}): the next change settles it"
     made = {f"{model}/{one.number}" for one in there.values() if one.tags.get(TRANSACTION) == intent.transaction}
     excused = {intent.subject, *made, *(f"{model}@{alias}" for alias in intent.course())}
     interrupted = Disagreement("interrupted", intent.subject, message)

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from tasks.check import check
+from tasks.cell import cell_seed, compute, divide, plainly
 from tasks.claims import Claim, claim_of
 from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
-from tasks.convert import convert, load
+from tasks.convert import convert
 from tasks.differences import Difference, differences, fold_name, in_words, is_same, shown
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
-from tasks.evaluate import evaluate
 from tasks.fetch import home
 from tasks.files import file_sha256
 from tasks.ledger import canonical
@@ -33,19 +32,15 @@ from tasks.numeric import FILE as NUMBERS
 from tasks.numeric import largest_gap, numbers_of, read_numbers
 from tasks.progress import announce
 from tasks.schema import parse
-from tasks.search import search
-from tasks.seeds import seed_for
-from tasks.split import HeldOut, all_rows, split
 from tasks.store import artifact_folder
-from tasks.train import train
-from tasks.undersample import settle_sampler, undersample
-from tasks.values import ConversionRule, Dataset, Finding, MethodResult, RawFile, Split
+from tasks.values import ConversionRule, RawFile
 
 STAGES = ("manifest", "data", "split", "search", "sample", "fit", "threshold", "scores", "metrics")
 SAME, CLOSE, DIFFERS, UNKNOWN = "same", "within tolerance", "differs", "not compared"
 TOLERANCE = 1e-6
 # A digest says only whether all bits are the same; how many steps it took to a certificate hangs on the last of them.
 BITWISE = ("model_sha256", "test_scores_sha256", "added_sha256", "n_iter")
+STAGE_OF = {"search": "search", "undersample": "sample", "train": "fit", "evaluate": "metrics"}  # of the recipe's own
 PLACES = {
     "fold": "",
     "seeds": "",  # one by one, at the stages that draw with them
@@ -155,7 +150,7 @@ class Recipe(_Part):
 
     @property
     def seed(self) -> int:
-        return seed_for(self.config.seed, self.data.name, self.method.label)
+        return cell_seed(self.config, self.data.name, self.method)
 
 
 def recipe_of(manifest: Manifest, workers: int | None = None) -> Recipe:
@@ -301,54 +296,27 @@ def _compared(manifest: Manifest, recipe: Recipe, files: tuple[Path, ...], toler
     with _at("data"):
         dataset = convert.fn(raw, recipe.data.conversion)
     with _at("split"):
-        findings, splits = divide(dataset, recipe)
+        prepared = divide(dataset, recipe.config, plainly)
     announce("split", dataset.name, done=True)
-    again = cell_sections(dataset, splits, recipe.method, recipe.config, recipe.seed, findings)
+    again = cell_sections(prepared, recipe.method, recipe.config, recipe.seed)
     judge = partial(compare_stage, recorded=manifest.content, tolerance=tolerance)
     first = [judge(stage, again=_as_json(again)) for stage in ("data", "split")]
     yield from first
     if any(stage.verdict == DIFFERS for stage in first):
         return
     kept = {} if tolerance is None else recorded_numbers(manifest)
-    result = recompute(dataset, splits, recipe)
+    result = compute(prepared, recipe.method, recipe.config, recipe.seed, _staged)
     again = _as_json(again | fold_sections(result, recipe.seed))
     rest = [judge(stage, again=again) for stage in STAGES[3:]]
     if kept:
-        rest = [_by_numbers(stage, kept, numbers_now(dataset, splits, result), tolerance) for stage in rest]
+        rest = [_by_numbers(stage, kept, numbers_of(result), tolerance) for stage in rest]
     yield from rest
 
 
-def divide(dataset: Dataset, recipe: Recipe) -> tuple[tuple[Finding, ...], tuple[Split, ...]]:
-    """Return what a check of the data finds; and the folds of a run, last the refit's division."""
-    validation, root = recipe.config.validation, recipe.config.seed
-    plan = (validation.folds, validation.repeats, seed_for(root, dataset.name, "split"), validation.grouped)
-    held_out = HeldOut.of(validation.held_out, root)
-    return check.fn(dataset, *plan), (*split.fn(dataset, *plan, held_out), all_rows(dataset, held_out))
-
-
-def recompute(dataset: Dataset, splits: tuple[Split, ...], recipe: Recipe) -> MethodResult:
-    """Take the method through all folds and the refit: the stages of a run, called without Prefect."""
-    method, config, seed = settle_sampler(recipe.method, dataset), recipe.config, recipe.seed
-    with _at("search"):
-        choices = search.fn(dataset, splits, method, config, seed)
-    with _at("sample"):
-        samples = undersample.fn(dataset, splits, choices, method, config.preprocessing, seed)
-    with _at("fit"):
-        models = train.fn(dataset, splits, samples, choices, method, config, seed)
-    with _at("metrics"):
-        evaluations = evaluate.fn(dataset, splits[:-1], models[:-1])
-        held_out = evaluate.fn(dataset, splits[-1:], models[-1:])[0] if len(splits[-1].test) else None
-    return MethodResult(
-        dataset.name,
-        recipe.method.label,
-        method.solver,
-        method.sampler,
-        samples=samples,
-        models=models[:-1],
-        evaluations=evaluations,
-        final=models[-1],
-        held_out=held_out,
-    )
+def _staged(stage: Any, *arguments: Any) -> Any:
+    """Call a stage of the recipe without Prefect, and say of a failure at which stage of the replay it was."""
+    with _at(STAGE_OF[stage.name]):
+        return plainly(stage, *arguments)
 
 
 def _as_json(sections: dict[str, Any]) -> dict[str, Any]:
@@ -468,14 +436,6 @@ def recorded_numbers(manifest: Manifest) -> dict[str, np.ndarray]:
         if file_sha256(path) != listed[f"run/{NUMBERS}"]:
             raise RunFailed(f"{NUMBERS} is not the file whose digest the manifest has")
         return read_numbers(path)
-
-
-def numbers_now(dataset: Dataset, splits: tuple[Split, ...], result: MethodResult) -> dict[str, np.ndarray]:
-    """Return the numbers of a cell computed again."""
-    table = load(dataset)
-    pairs = zip(splits, result.models, strict=False)  # the refit has no model among those of the folds
-    scores = [model.pipeline.decision_function(table.rows(split.test).X) for split, model in pairs]
-    return numbers_of((*result.models, result.final), scores)
 
 
 def _by_numbers(stage: Stage, kept: Mapping[str, np.ndarray], now: Mapping[str, np.ndarray], tolerance: float) -> Stage:

@@ -14,7 +14,6 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any
 
-import jinja2
 import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Group
@@ -23,11 +22,11 @@ from rich.text import Text
 
 from tasks import plots
 from tasks.configuration import is_number
+from tasks.pages import template
 from tasks.reference import beside, in_short
 from tasks.stage import stage
 from tasks.values import UNCERTIFIED, Dataset, ExperimentResult, Finding, FittedModel, MethodResult
 
-TEMPLATES = Path(__file__).parent / "templates"
 CONVERGED = "converged"
 CERTIFICATE_STYLES = {CONVERGED: "green", UNCERTIFIED: ""}
 CELLS = ("dataset", "solver", "sampler", "AUC ± sd", "G-mean ± sd", "secs", "certificate")
@@ -288,15 +287,7 @@ def _by_severity(findings: Sequence[Finding]) -> list[Finding]:
 def render_html(result: ExperimentResult) -> str:
     """Return one self-contained page: no link, no script, images inside, every text escaped."""
     rows = summary_rows(result)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["thousands"] = _thousands
-    page = environment.get_template("report.html.j2").render(
+    page = template("report.html.j2", thousands=_thousands).render(
         result=result,
         sections=[_section(result, dataset, rank, rows) for rank, dataset in enumerate(result.datasets, 1)],
         n_methods=len({cell.method for cell in result.results}),

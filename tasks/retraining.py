@@ -9,13 +9,12 @@ data. Where too few are left, or the champion cannot be used at all, it stays, a
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from filelock import FileLock, Timeout
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from pydantic import Field, field_validator
@@ -41,12 +40,12 @@ from tasks.log import run_logger
 from tasks.manifests import read_manifest
 from tasks.models import KeptModel, column_types
 from tasks.predict import Rows, Source, bring_model
-from tasks.recovery import this_process
 from tasks.registry import Version
 from tasks.schema import Strict, parse, read_yaml
 from tasks.split import HeldOut
 from tasks.stage import stage
 from tasks.store import artifact_folder, ledger
+from tasks.turns import turn
 from tasks.values import Dataset, Finding, FittedModel, Split, Table
 
 HELD_OUT = 0.25
@@ -122,27 +121,16 @@ def what_changed(versions: tuple[Version, ...], now: dict[str, str]) -> str:
     return f"{' and '.join(differing)} changed since version {versions[-1].number}" if differing else ""
 
 
-@contextmanager
-def alone(model: str) -> Iterator[None]:
+def alone(model: str) -> AbstractContextManager[None]:
     """Let one process at a time retrain a model in this folder; a second one is refused and told of the first."""
-    folder = ledger().folder
-    folder.mkdir(parents=True, exist_ok=True)
-    owner = folder / f"retrain {model}.owner"
-    lock = FileLock(owner.with_suffix(".lock"), timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        host, number, *_ = (owner.read_text(encoding="utf-8") if owner.exists() else "this host:unknown").split(":")
-        raise RunFailed(
-            f"Expected to be the only retraining of '{model}' in this folder, got one that process {number} on {host} "
-            "is at. Wait for it or stop it, then retrain again."
-        ) from None
-    try:
-        owner.write_text(this_process(), encoding="utf-8")
-        yield
-    finally:
-        owner.unlink(missing_ok=True)
-        lock.release()
+    return turn(
+        ledger().folder / f"retrain {model}",
+        0,
+        lambda other: (
+            f"Expected to be the only retraining of '{model}' in this folder, got one that {other} is at. "
+            "Wait for it or stop it, then retrain again."
+        ),
+    )
 
 
 # Challenger against champion --------------------------------------------------------------------------------------

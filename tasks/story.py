@@ -19,6 +19,7 @@ from tasks.errors import BadInput, nearest
 from tasks.facts import lock_sha256, package_sha256
 from tasks.ledger import Entry, Ledger
 from tasks.manifests import find_run
+from tasks.pages import template
 from tasks.verify import DataFiles, data_sections, last_entries, ledger_faults, model_faults, models_of, odd_arrays
 from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor
 
@@ -388,3 +389,8 @@ def _spread(values: list[float]) -> str:
 
 def _time(iso: str) -> str:
     return f"{iso[:10]} {iso[11:16]} UTC"
+
+
+def render_page(story: Story) -> str:
+    """Return the story as one self-contained page, with every digest in full: no link, no script."""
+    return template("audit.html.j2").render(story=story)

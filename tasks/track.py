@@ -132,9 +132,7 @@ def start_child(
         "aucflow.kernel": method.kernel,
     }
     name, experiment_id = f"{prepared.dataset.name} {method.label}", parent.run.info.experiment_id
-    divisions = (*prepared.splits, prepared.refit)
-    told = cell_sections(prepared.dataset, divisions, method, config, seed, prepared.findings)
-    sections = {"kind": "run"} | told
+    sections = {"kind": "run"} | cell_sections(prepared, method, config, seed)
     run = _start(parent.client, experiment_id, parent.experiment, name, parent.facts, tags, sections)
     return replace(run, parents=(*parent.parents, parent.run_id), manifests=parent.manifests)
 
@@ -421,8 +419,7 @@ def _log_numbers(run: TrackedRun, result: MethodResult) -> None:
     """Keep coefficients and test scores, so that a replay elsewhere can say how far off it is."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, numeric.FILE)
-        scores = [evaluation.test_scores for evaluation in result.evaluations]
-        numeric.write_numbers(path, numeric.numbers_of((*result.models, result.final), scores))
+        numeric.write_numbers(path, numeric.numbers_of(result))
         run.client.log_artifact(run.run_id, str(path))
 
 

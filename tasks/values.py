@@ -167,6 +167,11 @@ class Prepared:
     splits: tuple[Split, ...]
     refit: Split  # all rows but those held out, which it is tested on
 
+    @property
+    def divisions(self) -> tuple[Split, ...]:
+        """The folds, and last the refit."""
+        return (*self.splits, self.refit)
+
 
 @dataclass(frozen=True)
 class Choice:

@@ -13,12 +13,9 @@ from mlflow import MlflowClient
 from retrained import claims, config, crown, open_runs, retrain, unfounded, write
 from sklearn.datasets import dump_svmlight_file
 
-from flows import experiment as experiment_flow
-from flows import lifecycle
+from flows import experiment, lifecycle
 from flows import retrain as flow
-from flows.preflight import held_out_rule
-from tasks import retraining, store
-from tasks.configuration import parse_config
+from tasks import cell, retraining, store
 from tasks.convert import convert
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
@@ -80,16 +77,20 @@ def parent_run(model):
     return next(run for run in runs if "mlflow.parentRunId" not in run.data.tags)
 
 
+def held_out_of(wanted):
+    return HeldOut.of(wanted.experiment.validation.held_out, wanted.experiment.seed)
+
+
 def meet(model, wanted, rule=RULE):
     """Return the champion of a model as the opponent on the data of a config."""
     dataset = convert.fn(download.fn("claims", wanted.data.source), rule)
-    held_out = all_rows(dataset, held_out_rule(wanted.experiment))
+    held_out = all_rows(dataset, held_out_of(wanted))
     return meet_champion(client(), champion(client(), model), wanted, dataset, held_out), held_out
 
 
 def all_rows_held_out_of(file):
     dataset = convert.fn(download.fn("claims", file), RULE)
-    return len(all_rows(dataset, held_out_rule(config().experiment)).test)
+    return len(all_rows(dataset, held_out_of(config())).test)
 
 
 def told(opponent):
@@ -402,12 +403,12 @@ class TestFailure:
             retrain(config(model=model))
         self.settled(model, "Broken: the disk is full")
 
-    @pytest.mark.parametrize("step", ["compute", "track", "search"])
-    def test_of_the_training(self, model, monkeypatch, step):
+    @pytest.mark.parametrize(("stage", "step"), [(experiment, "compute"), (experiment, "track"), (cell, "search")])
+    def test_of_the_training(self, model, monkeypatch, stage, step):
         def fails(*_given, **_named):
             raise Broken("no memory")
 
-        monkeypatch.setattr(experiment_flow, step, fails)
+        monkeypatch.setattr(stage, step, fails)
         with pytest.raises(RunFailed, match="the challenger could not be trained: Broken: no memory"):
             retrain(config(model=model))
         self.settled(model, "could not be trained")
@@ -468,8 +469,3 @@ class TestTwoAtOnce:
             retrain(config(model=model))
         assert state(model) == {1: ("previous",), 2: ("champion",)}
         assert parent_run(model).info.status == "FAILED"
-
-
-def test_the_rule_of_the_flow_and_that_of_a_manifest_are_one():
-    tree = {"seed": 9, "datasets": ["wine"], "methods": ["ls_svm"], "validation": {"held_out": 0.2}}
-    assert held_out_rule(parse_config(tree, "test")) == HeldOut.of(0.2, 9)

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from aucsolvers import LSSVM, KernelSVM
 from tasks.errors import BadInput
 from tasks.numeric import largest_gap, numbers_of, read_numbers, write_numbers
-from tasks.values import FittedModel
+from tasks.values import Evaluation, FittedModel, MethodResult
 
 
 def model(fold, solver):
@@ -18,9 +18,15 @@ def model(fold, solver):
     return FittedModel(fold, fitted, {}, {}, 0.0, 0.0, 0.0, "converged", 1, {}, 0.0, 0.0)
 
 
+def evaluation(fold, scores):
+    return Evaluation(fold, 0.0, None, None, None, None, np.array(scores))
+
+
 def test_coefficients_and_scores_are_read_as_they_were_written(tmp_path):
-    models = [model(0, LSSVM()), model(-1, LSSVM()), model(1, KernelSVM())]
-    numbers = numbers_of(models, [np.array([0.5, -1.0]), np.array([np.inf])])
+    models = (model(0, LSSVM()), model(1, KernelSVM()))
+    scored = tuple(evaluation(fold, scores) for fold, scores in enumerate([[0.5, -1.0], [np.inf]]))
+    cell = MethodResult("set", "method", "solver", "none", (), models, scored, final=model(-1, LSSVM()))
+    numbers = numbers_of(cell)
     assert set(numbers) == {"coef 0", "coef -1", "scores 0", "scores 1"}  # a kernel's solver has no coefficients
     write_numbers(tmp_path / "numbers.npz", numbers)
     read = read_numbers(tmp_path / "numbers.npz")

@@ -15,17 +15,13 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from tasks import openlineage
+from tasks.cell import compute, divide, plainly
 from tasks.configuration import ExperimentConfig
-from tasks.convert import convert, load
+from tasks.convert import convert
 from tasks.download import download
-from tasks.evaluate import evaluate
 from tasks.manifest import SCHEMA, cell_sections, data_section, fold_sections
 from tasks.openlineage import FACETS, emit, events, schema_id
-from tasks.search import search
-from tasks.split import all_rows, make_splits
-from tasks.train import train
-from tasks.undersample import settle_sampler, undersample
-from tasks.values import ConversionRule, MethodResult
+from tasks.values import ConversionRule
 
 SCHEMAS = Path(openlineage.__file__).parent / "facets"
 RUN, PARENT = "0123456789abcdef0123456789abcdef", "f" * 32
@@ -53,21 +49,14 @@ def run_section(**more):
 
 def make_manifest(wine, method):
     """Return the manifest of a real fit; what only a store can tell is made up."""
-    config = ExperimentConfig.model_validate({"datasets": ["wine"], "methods": [method]})
-    splits = make_splits(load(wine).y, 2, 1, 0)
-    everything, (asked,) = (*splits, all_rows(wine)), config.methods
-    settled = settle_sampler(asked, wine)
-    choices = search.fn(wine, everything, settled, config, 7)
-    samples = undersample.fn(wine, everything, choices, settled, config.preprocessing, 7)
-    models = train.fn(wine, everything, samples, choices, settled, config, 7)
-    evaluations = evaluate.fn(wine, splits, models[:-1])
-    words = {"dataset": "wine", "method": asked.label, "solver": asked.solver, "sampler": asked.sampler}
-    result = MethodResult(**words, samples=samples, models=models[:-1], evaluations=evaluations, final=models[-1])
+    config = ExperimentConfig.model_validate({"datasets": ["wine"], "methods": [method], "validation": {"folds": 2}})
+    (asked,), prepared = config.methods, divide(wine, config, plainly)
+    result = compute(prepared, asked, config, 7, plainly)
     artifacts = [
         {"path": name, "size_bytes": 3, "sha256": "ab" * 32} for name in ("model/MLmodel", "model/model.skops")
     ]
     made_up = {"run": run_section(), "artifacts": artifacts, "code": {"version": "0.1.0"}, "decision": DECISION}
-    return {"schema": SCHEMA, "kind": "run", **cell_sections(wine, splits, asked, config, 7)} | {
+    return {"schema": SCHEMA, "kind": "run", **cell_sections(prepared, asked, config, 7)} | {
         **fold_sections(result, 7),
         **made_up,
     }

@@ -667,7 +667,7 @@ class TestTwoAtOnce:
         register()
         monkeypatch.setattr(registry, "LOCK_S", 0.1)
         with FileLock(ledger.folder / "registry.lock"):
-            (ledger.folder / "registry.owner").write_text("process 7 on elsewhere", encoding="utf-8")
+            (ledger.folder / "registry.owner").write_text("elsewhere:7:1", encoding="utf-8")
             with pytest.raises(RunFailed, match="process 7 on elsewhere"):
                 register()
         register()

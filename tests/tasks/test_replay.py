@@ -6,28 +6,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows import experiment
+from flows.preflight import conversion_rule
 from tasks import catalogue, claims
+from tasks.cell import compute, divide, plainly
 from tasks.configuration import ExperimentConfig
+from tasks.convert import convert
 from tasks.differences import Difference
+from tasks.download import download
 from tasks.errors import BadInput
 from tasks.facts import environment, processor
 from tasks.files import file_sha256
 from tasks.ledger import Ledger, canonical
 from tasks.manifest import cell_sections, code_section, environment_section, fold_sections
 from tasks.manifests import find_manifest
-from tasks.numeric import write_numbers
+from tasks.numeric import numbers_of, write_numbers
 from tasks.replay import (
     CLOSE,
     DIFFERS,
     SAME,
     STAGES,
     UNKNOWN,
-    divide,
     is_close,
-    numbers_now,
     recipe_of,
-    recompute,
     replay,
 )
 from tasks.seeds import seed_for
@@ -35,15 +35,6 @@ from tasks.seeds import seed_for
 FIXED = {"lam": 1e-2, "C": 0.1, "lam2": 10.0, "gamma_factor": 1.0}
 QUICK = {"validation": {"folds": 2, "inner_folds": 2}}
 WINE = {"source": "sklearn:wine", "name": "wine", "positive": "class_2"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def stages():
-    """The stages of the experiment flow as plain functions, so that its own recipe runs here without a server."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("download", "convert", "check", "split", "search", "undersample", "train", "evaluate"):
-            patch.setattr(experiment, name, getattr(experiment, name).fn)
-        yield
 
 
 def method_of(solver, sampler="none", **more):
@@ -59,14 +50,18 @@ def recorded(folder, source, method, name="set", **tree):
     """Compute a cell by the experiment's own recipe and write its manifest; return where."""
     entry = source if isinstance(source, dict) else {"source": str(source), "name": name}
     config = ExperimentConfig.model_validate({"datasets": [entry], "methods": [method]} | QUICK | tree)
-    return manifest_of(folder, config, experiment.prepare(config.datasets[0], config))
+    return manifest_of(folder, config, divide(dataset_of(config), config, plainly))
+
+
+def dataset_of(config):
+    (entry,) = config.datasets
+    return convert.fn(download.fn(entry.name, entry.source, entry.format), conversion_rule(entry))
 
 
 def manifest_of(folder, config, prepared):
     (method,) = config.methods
     seed = seed_for(config.seed, prepared.dataset.name, method.label)
-    result = experiment.compute(prepared, method, config, seed)
-    divisions = (*prepared.splits, prepared.refit)
+    result = compute(prepared, method, config, seed, plainly)
     facts = environment() | {"machine": f"{processor()}, 2 cores", "workers": str(config.workers)}
     facts |= {"git_commit": "none", "git_dirty": "unknown"}
     run = {"run_id": "0" * 32, "name": f"{prepared.dataset.name} {method.label}", "status": "FINISHED"}
@@ -74,7 +69,7 @@ def manifest_of(folder, config, prepared):
         "schema": "aucflow-manifest/1",
         "kind": "run",
         "run": run,
-        **cell_sections(prepared.dataset, divisions, method, config, seed, prepared.findings),
+        **cell_sections(prepared, method, config, seed),
         **fold_sections(result, seed),
         "store": {},
         "artifacts": [],
@@ -256,7 +251,7 @@ def test_a_stage_that_fails_now_is_the_one_that_differs(run, monkeypatch):
     def fail(*_):
         raise ValueError("no fold today")
 
-    monkeypatch.setattr("tasks.replay.train.fn", fail)
+    monkeypatch.setattr("tasks.cell.train.fn", fail)
     done = replay(find_manifest(str(run)))
     assert done.first_difference.name == "fit"
     assert "ValueError: no fold today" in done.first_difference.detail
@@ -330,10 +325,8 @@ def kept(run, numbers):
 
 def numbers_of_run(manifest):
     recipe = recipe_of(manifest)
-    raw = experiment.download(recipe.data.name, recipe.entry.source)
-    dataset = experiment.convert(raw, recipe.data.conversion)
-    _, splits = divide(dataset, recipe)
-    return numbers_now(dataset, splits, recompute(dataset, splits, recipe))
+    prepared = divide(dataset_of(recipe.config), recipe.config, plainly)
+    return numbers_of(compute(prepared, recipe.method, recipe.config, recipe.seed, plainly))
 
 
 def test_rows_and_choices_have_to_be_the_same_within_any_tolerance():

@@ -7,10 +7,9 @@ from html.parser import HTMLParser
 import pytest
 from audited import MODEL, claims, experiment, forget, inside, make, restore
 
-from tasks.audit_page import render_page
 from tasks.errors import BadInput, RunFailed
 from tasks.registry import delete_version, rollback
-from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, count, tell
+from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, count, render_page, tell
 
 OF_A_RUN = [
     "run",

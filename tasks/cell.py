@@ -1,0 +1,81 @@
+"""A cell: one method on one data set, from its rows to its results.
+
+A run goes through these stages as tasks of its flow, a replay as plain functions: ``call`` is how a stage is called,
+and nothing else tells the two apart.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tasks.catalogue import short_name
+from tasks.check import check
+from tasks.configuration import ExperimentConfig, MethodConfig
+from tasks.evaluate import evaluate
+from tasks.search import search
+from tasks.seeds import seed_for
+from tasks.split import HeldOut, all_rows, split
+from tasks.train import train
+from tasks.undersample import settle_sampler, undersample
+from tasks.values import Dataset, MethodResult, Prepared
+
+Call = Callable[..., Any]  # (stage, *arguments) -> what the stage returns
+
+
+def as_task(stage: Any, *arguments: Any) -> Any:
+    """Call a stage as a task of the flow around it."""
+    return stage(*arguments)
+
+
+def plainly(stage: Any, *arguments: Any) -> Any:
+    """Call a stage as the function that it is, without Prefect."""
+    return stage.fn(*arguments)
+
+
+def cell_seed(config: ExperimentConfig, dataset: str, method: MethodConfig) -> int:
+    """Return the seed of all draws of one method on one data set, whatever else the experiment has."""
+    return seed_for(config.seed, dataset, method.label)
+
+
+def divide(dataset: Dataset, config: ExperimentConfig, call: Call = as_task) -> Prepared:
+    """Check a data set and divide its rows: the same for every method, and so is what is held out of each version."""
+    validation = config.validation
+    plan = (validation.folds, validation.repeats, seed_for(config.seed, dataset.name, "split"), validation.grouped)
+    held_out = HeldOut.of(validation.held_out, config.seed)
+    findings = call(check, dataset, *plan)
+    return Prepared(dataset, findings, call(split, dataset, *plan, held_out), all_rows(dataset, held_out))
+
+
+def compute(
+    prepared: Prepared, method: MethodConfig, config: ExperimentConfig, seed: int, call: Call = as_task
+) -> MethodResult:
+    """Take one method through all folds of one data set, and through the refit on all rows but those held out."""
+    start = time.perf_counter()
+    dataset, splits, refit = prepared.dataset, prepared.splits, prepared.refit
+    settled = settle_sampler(method, dataset)
+    choices = call(search, dataset, prepared.divisions, settled, config, seed)
+    samples = call(undersample, dataset, prepared.divisions, choices, settled, config.preprocessing, seed)
+    models = call(train, dataset, prepared.divisions, samples, choices, settled, config, seed)
+    evaluations = call(evaluate, dataset, splits, models[:-1])
+    return MethodResult(
+        **identity(dataset, method),
+        samples=samples,
+        models=models[:-1],
+        evaluations=evaluations,
+        final=models[-1],
+        held_out=call(evaluate, dataset, (refit,), models[-1:])[0] if len(refit.test) else None,
+        repeats=config.validation.repeats,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def identity(dataset: Dataset, method: MethodConfig) -> dict[str, str | None]:
+    """Return what a cell is called in tables."""
+    return {
+        "dataset": dataset.name,
+        "method": method.label,
+        "solver": short_name(method.solver),
+        "sampler": short_name(method.sampler),
+        "kernel": method.kernel,
+        "probabilities": method.probabilities,
+    }
