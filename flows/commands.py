@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,18 @@ def run_command(config: str | None, options: dict[str, Any]) -> None:
 
 
 def run_flow(experiment: ExperimentConfig) -> tuple[Any, Path]:
-    """Check the data, import the rest while Prefect starts, check the store, run the flow."""
+    """Run an experiment as a Prefect flow; return its result and where its report is."""
+    return ready(experiment, "flows.experiment").run_experiment(experiment)
+
+
+def ready(experiment: ExperimentConfig, module: str) -> Any:
+    """Check the data, import a flow's module while Prefect starts, check and mend the store; return the module."""
     from flows.preflight import PrefectStart, preflight
 
     preflight(experiment)
     announce("start", "Prefect and MLflow")
     prefect = PrefectStart()
-    from flows.experiment import run_experiment
+    flow = import_module(module)
     from tasks.store import check_store
 
     prefect.wait_for_imports()
@@ -48,7 +54,7 @@ def run_flow(experiment: ExperimentConfig) -> tuple[Any, Path]:
     recover()
     prefect.wait()
     recover_flow_runs()
-    return run_experiment(experiment)
+    return flow
 
 
 def recover() -> None:

@@ -5,11 +5,11 @@ from typing import Any
 from rich.console import Console
 
 from tasks.errors import BadInput, RunFailed
-from tasks.progress import announce
 
 
 def retrain_command(config: str, force: bool, replace_champion: bool, options: dict[str, Any]) -> None:
     """Retrain a model and say what came of it."""
+    from flows.commands import ready
     from flows.display import progress
     from flows.signals import stoppable
     from tasks.retraining import load_retrain_config
@@ -17,27 +17,8 @@ def retrain_command(config: str, force: bool, replace_champion: bool, options: d
     given = {name: value for name, value in options.items() if value is not None}
     retraining = load_retrain_config(config, **given)
     with stoppable(), progress(retraining.experiment, Console(stderr=True)):
-        outcome = run_retraining(retraining, force, replace_champion)
+        outcome = ready(retraining.experiment, "flows.retrain").retrain(retraining, force, replace_champion)
     show(outcome)
-
-
-def run_retraining(config: Any, force: bool = False, replace_champion: bool = False) -> Any:
-    """Check the data, mend what a killed command left, run the flow."""
-    from flows.commands import recover, recover_flow_runs
-    from flows.preflight import PrefectStart, preflight
-
-    preflight(config.experiment)
-    announce("start", "Prefect and MLflow")
-    prefect = PrefectStart()
-    from flows.retrain import retrain
-    from tasks.store import check_store
-
-    prefect.wait_for_imports()
-    check_store()
-    recover()
-    prefect.wait()
-    recover_flow_runs()
-    return retrain(config, force, replace_champion)
 
 
 def show(outcome: Any) -> None:

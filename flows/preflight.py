@@ -11,6 +11,7 @@ from threading import Event, Thread
 from prefect.client.orchestration import get_client
 
 from tasks.cell import divide, plainly
+from tasks.child import end_with_this_process
 from tasks.configuration import DatasetConfig, ExperimentConfig
 from tasks.convert import convert
 from tasks.datasets import Conversion, check_counts, find
@@ -66,11 +67,14 @@ class PrefectStart:
         # we have told it how the run ended; without it Prefect asks a dead server for over a minute.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         try:
-            if not os.environ.get("PREFECT_API_URL"):
-                import_module("prefect.server.api.server")  # as the next line does, and longest: see wait_for_imports
+            of_its_own = not os.environ.get("PREFECT_API_URL")
+            if of_its_own:
+                server = import_module("prefect.server.api.server")  # get_client does too: see wait_for_imports
             self.imported.set()
             with get_client(sync_client=True) as client:
                 client.hello().raise_for_status()
+            if of_its_own and (process := server.SubprocessASGIServer().server_process):
+                end_with_this_process(process.pid)
         except Exception as error:
             self.error = error
         finally:

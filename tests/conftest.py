@@ -45,3 +45,25 @@ def mirror():
     if not (folder / "index.csv").is_file():
         pytest.skip(f"no real data: {folder} has no index.csv (name a mirror in AUCFLOW_MIRROR)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def store_and_copy(tmp_path_factory):
+    """The store of `audited`, and a copy of it to go back to."""
+    from audited import make
+
+    folder = tmp_path_factory.mktemp("audited")
+    store = make(folder / "here")
+    shutil.copytree(store.folder, folder / "copy")
+    return store, folder / "copy"
+
+
+@pytest.fixture
+def audited(store_and_copy):
+    """A store as an auditor meets it, in the current folder; afterwards it is as it was."""
+    from audited import inside, restore
+
+    store, copy = store_and_copy
+    with inside(store.folder):
+        yield store
+        restore(store.folder, copy)

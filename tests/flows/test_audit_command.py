@@ -4,28 +4,11 @@ import json
 import shutil
 
 import pytest
-from audited import MODEL, inside, make, restore
+from audited import MODEL, inside
 
 from flows.audit import audit_command, champions_command, verify_command
 from flows.cli import cli, main
 from tasks.errors import BadInput
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("audit")
-    audited = make(folder / "here")
-    shutil.copytree(audited.folder, folder / "copy")
-    return audited, folder / "copy"
-
-
-@pytest.fixture
-def audited(kept):
-    """The store as it was made, current folder; afterwards it is as it was."""
-    audited, copy = kept
-    with inside(audited.folder):
-        yield audited
-        restore(audited.folder, copy)
 
 
 class TestStory:

@@ -193,21 +193,37 @@ def test_a_dead_store_is_told_of_at_once_and_by_name(tmp_path):
     assert (done.returncode, "Expected mlruns/ to be a folder" in done.stderr) == (1, True)
 
 
+def start_training(folder):
+    """Start the quickstart in a group of processes of its own; return once it trains."""
+    with (folder / "err").open("w") as err:
+        command = [AUCFLOW, "run", "quickstart"]
+        process = subprocess.Popen(command, cwd=folder, env=environment(folder), stderr=err, start_new_session=True)
+    while "train" not in (folder / "err").read_text() and process.poll() is None:
+        time.sleep(0.05)
+    return process
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_the_run_in_seconds_and_marks_it(tmp_path, number, code):
     """Ctrl-C and a closed terminal reach every process of it, Prefect's server too; SIGTERM usually one."""
-    env = environment(tmp_path)
-    with (tmp_path / "err").open("w") as err:
-        process = subprocess.Popen(
-            [AUCFLOW, "run", "quickstart"], cwd=tmp_path, env=env, stderr=err, start_new_session=True
-        )
-        while "train" not in (tmp_path / "err").read_text() and process.poll() is None:
-            time.sleep(0.05)
-        os.kill(process.pid, number) if number == signal.SIGTERM else os.killpg(process.pid, number)
-        assert process.wait(60) == code
+    process = start_training(tmp_path)
+    os.kill(process.pid, number) if number == signal.SIGTERM else os.killpg(process.pid, number)
+    assert process.wait(60) == code
     text = (tmp_path / "err").read_text()
     assert text.splitlines()[-1].endswith("the run is marked KILLED in MLflow")
     assert "Traceback" not in text
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
     runs = client.search_runs([client.get_experiment_by_name("quickstart").experiment_id])
     assert {r.info.status for r in runs} == {"KILLED"}
+
+
+def test_a_run_that_is_killed_leaves_no_server_behind(tmp_path):
+    process = start_training(tmp_path)
+    os.killpg(process.pid, 0)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 60
+    with pytest.raises(ProcessLookupError):  # nobody of its group is left
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)

@@ -1,11 +1,10 @@
 """The story of a champion, a version, a run and an experiment: every line with its digest, and how it stands now."""
 
 import json
-import shutil
 from html.parser import HTMLParser
 
 import pytest
-from audited import MODEL, claims, experiment, forget, inside, make, restore
+from audited import MODEL, claims, experiment, forget
 
 from tasks.errors import BadInput, RunFailed
 from tasks.registry import delete_version, rollback
@@ -26,23 +25,6 @@ OF_A_RUN = [
     "environment",
     "ledger",
 ]
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("story")
-    audited = make(folder / "here")
-    shutil.copytree(audited.folder, folder / "copy")
-    return audited, folder / "copy"
-
-
-@pytest.fixture
-def audited(kept):
-    """The store as it was made, current folder; afterwards it is as it was."""
-    audited, copy = kept
-    with inside(audited.folder):
-        yield audited
-        restore(audited.folder, copy)
 
 
 def story_of(audited, target, deep=False):

@@ -5,7 +5,6 @@ The cases are generated: every operation on every kind of thing, a few times eac
 
 import hashlib
 import random
-import shutil
 import sqlite3
 import string
 from collections.abc import Callable
@@ -13,31 +12,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
-from audited import inside, make, restore
 
 from tasks.ledger import Entry, canonical
 from tasks.verify import verify
 
 pytestmark = pytest.mark.slow
 ROUNDS = 3  # of each operation on files; tables have one round for each of their columns
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """A store, and a copy of it to go back to."""
-    folder = tmp_path_factory.mktemp("tampering")
-    audited = make(folder / "here")
-    shutil.copytree(audited.folder, folder / "copy")
-    return audited, folder / "copy"
-
-
-@pytest.fixture
-def audited(kept):
-    """The store as it was made, current folder; afterwards it is as it was."""
-    audited, copy = kept
-    with inside(audited.folder):
-        yield audited
-        restore(audited.folder, copy)
 
 
 def check(audited, *names):

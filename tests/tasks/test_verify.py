@@ -14,30 +14,13 @@ from contextlib import closing
 
 import mlflow
 import pytest
-from audited import MODEL, claims, experiment, forget, inside, make, restore, run_ids
+from audited import MODEL, claims, experiment, forget, run_ids
 from mlflow import MlflowClient
 
 from tasks import store
 from tasks.recovery import PROCESS, end_interrupted_runs, this_process
 from tasks.verify import DataFiles, odd_arrays, recorded_source, verify
 from tasks.verify_runs import CheckedRun
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("verify")
-    audited = make(folder / "here")
-    shutil.copytree(audited.folder, folder / "copy")
-    return audited, folder / "copy"
-
-
-@pytest.fixture
-def audited(kept):
-    """The store as it was made, current folder; afterwards it is as it was."""
-    audited, copy = kept
-    with inside(audited.folder):
-        yield audited
-        restore(audited.folder, copy)
 
 
 def found(audited, deep=False):
