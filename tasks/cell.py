@@ -69,7 +69,7 @@ def compute(
     )
 
 
-def identity(dataset: Dataset, method: MethodConfig) -> dict[str, str | None]:
+def identity(dataset: Dataset, method: MethodConfig) -> dict[str, Any]:
     """Return what a cell is called in tables."""
     return {
         "dataset": dataset.name,
@@ -77,5 +77,6 @@ def identity(dataset: Dataset, method: MethodConfig) -> dict[str, str | None]:
         "solver": short_name(method.solver),
         "sampler": short_name(method.sampler),
         "kernel": method.kernel,
+        "committee": method.committee,
         "probabilities": method.probabilities,
     }

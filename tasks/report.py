@@ -54,6 +54,7 @@ class SummaryRow:
     sampler: str
     seconds: float
     kernel: str = "none"
+    committee: int = 1
     error: str | None = None
     auc: Spread | None = None  # on the test folds, like every metric without "train" in its name
     auc_low: float = 0.0
@@ -71,8 +72,9 @@ class SummaryRow:
 
     @property
     def scorer(self) -> str:
-        """Return the solver with the kernel that it ran in: "svm_or", "gaussian+svm_or"."""
-        return self.solver if self.kernel == "none" else f"{self.kernel}+{self.solver}"
+        """Return the solver with its kernel and the size of its committee: "svm_or", "gaussian+svm_or × 5"."""
+        scorer = self.solver if self.kernel == "none" else f"{self.kernel}+{self.solver}"
+        return scorer if self.committee == 1 else f"{scorer} × {self.committee}"
 
     @property
     def gap_in_short(self) -> str:
@@ -119,7 +121,8 @@ def summary_rows(result: ExperimentResult) -> list[SummaryRow]:
 
 
 def _summary_row(cell: MethodResult, best_auc: float | None) -> SummaryRow:
-    identity = {name: getattr(cell, name) for name in ("dataset", "method", "solver", "sampler", "kernel", "seconds")}
+    names = ("dataset", "method", "solver", "sampler", "kernel", "committee", "seconds")
+    identity = {name: getattr(cell, name) for name in names}
     if cell.error is not None or not cell.evaluations:
         return SummaryRow(**identity, error=cell.error or "no fold was evaluated")
     names = ("auc", "gmean", "sensitivity", "specificity", "average_precision")
@@ -242,6 +245,8 @@ def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
         notes.append("Certificate none: an imported solver, which does not say how far from its optimum it stopped.")
     if any(row.kernel != "none" for row in rows):
         notes.append("With a kernel the certificate is that of the linear problem in its features (see the report).")
+    if any(row.committee > 1 for row in rows):
+        notes.append("× N: a committee of the N best candidates; its certificate is that of its worst member.")
     return [Text(note, style="yellow") for note in notes]
 
 
@@ -292,6 +297,7 @@ def render_html(result: ExperimentResult) -> str:
         sections=[_section(result, dataset, rank, rows) for rank, dataset in enumerate(result.datasets, 1)],
         n_methods=len({cell.method for cell in result.results}),
         kernels=sorted({row.kernel for row in rows} - {"none"}),
+        committees=sorted({row.committee for row in rows} - {1}),
         has_uncertified=any(row.status == UNCERTIFIED for row in rows),
         calibrated=sorted({cell.probabilities for cell in result.results} - {None}),
         reference=beside(result),

@@ -220,6 +220,7 @@ def track(
         "solver": method.solver,
         "sampler": method.sampler,
         "kernel": method.kernel,
+        "committee": method.committee,
         "probabilities": method.probabilities or "none",
         "sampler_scheme": result.samples[-1].scheme,
         "seed": config.seed,

@@ -304,6 +304,7 @@ class MethodResult:
     seconds: float = 0.0
     error: str | None = None
     kernel: str = "none"  # "gaussian": the solver ran on that kernel's features
+    committee: int = 1  # how many candidates were asked to score together
     probabilities: str | None = None  # how scores were calibrated: "sigmoid", "isotonic"
     run_id: str = ""  # its run in MLflow
     manifest_sha256: str = ""

@@ -324,6 +324,17 @@ def test_a_kernel_is_named_and_its_certificate_explained(page):
     assert "linear problem" not in console_text(experiment())
 
 
+def test_a_committee_is_named_and_explained(page):
+    assert "Committee (" not in page
+    cells = experiment().results
+    result = replace(experiment(), results=(cells[0], replace(cells[1], kernel="gaussian", committee=5)))
+    text = " ".join(Reader(render_html(result)).text.split())
+    assert "gaussian+sdcd_perm × 5" in text
+    assert "Committee (× 5)" in text and "The certificate is that of the worst member" in text
+    assert "a committee of the N best candidates" in " ".join(console_text(result).split())
+    assert "committee" not in console_text(experiment())
+
+
 def test_selection_by_gmean_is_said(page):
     assert "Inner validation AUC" in page
     result = replace(experiment(), config={"validation": {"select_by": "gmean"}})
