@@ -86,7 +86,8 @@ def champions_command(model: str, on: str | None = None, as_json: bool = False) 
     known = models_told(ledger)
     if model not in known:
         raise BadInput(f"Expected a model that the ledger knows, got '{model}'.{nearest(model, sorted(known))}")
-    reigns = [reign for reign in registry.history(ledger, model) if on is None or _overlaps(reign, *_span(on))]
+    span = _span(on) if on is not None else None
+    reigns = [reign for reign in registry.history(ledger, model) if span is None or _overlaps(reign, *span)]
     faults = ledger.verify()
     if as_json:
         _print_json({"model": model, "on": on, "champions": [_as_json(reign) for reign in reigns], "ok": not faults})

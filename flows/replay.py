@@ -19,6 +19,7 @@ from tasks.replay import CLOSE, DIFFERS, TOLERANCE, UNKNOWN, Replay, recipe_of, 
 
 WIDE = 160  # columns of a pipe, which has no width of its own
 MOST_LINES = 12  # of one section of a comparison
+INCOMPLETE = 2  # the exit code of what cannot be looked at until the user brings something back
 FINDING = 3  # the exit code of what an auditor has to look at
 
 
@@ -31,6 +32,7 @@ class Outcome:
     replay: Replay | None = None
     failed: str | None = None  # the run itself had failed: there is nothing to compare
     lost: str | None = None  # its manifest is not there, or is none
+    absent: str | None = None  # its data are not there
 
     @property
     def is_finding(self) -> bool:
@@ -40,14 +42,14 @@ class Outcome:
     def verdict(self) -> str:
         """Return in words what came of it."""
         if self.replay is None:
-            return f"not replayed: {self.failed or self.lost}"
+            return f"not replayed: {self.failed or self.lost or self.absent}"
         return verdict(self.replay)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
         if self.replay is not None:
             return self.replay.as_dict()
-        reason = {"failed": self.failed, "lost": self.lost}
+        reason = {"failed": self.failed, "lost": self.lost, "absent": self.absent}
         told = {name: text for name, text in reason.items() if text is not None}
         return {"run_id": self.run_id, "name": self.name, "replayed": False} | told
 
@@ -87,16 +89,27 @@ def _replay_experiment(
         elif cell.content["run"]["status"] != "FINISHED":
             outcomes.append(Outcome(name, listed["run_id"], failed=f"the run {cell.content['run'].get('reason')}"))
         else:
-            outcomes.append(_replay_cell(cell, workers, tolerance, files))
+            outcomes.append(_replay_if_there(cell, workers, tolerance, files))
     if all(outcome.failed is not None for outcome in outcomes):
         raise BadInput(f"Expected a run with a cell that finished, got {manifest.name} without one. Name another run.")
+    absent = [outcome.absent for outcome in outcomes if outcome.absent is not None]
+    if absent and all(outcome.replay is None and outcome.lost is None for outcome in outcomes):
+        raise BadInput(absent[0])
     is_finding = manifest.is_changed or any(outcome.is_finding for outcome in outcomes)
     if as_json:
         own = {"run_id": manifest.run_id, "name": manifest.name, "manifest_changed": manifest.is_changed}
         _print_json(own | {"replayed": not is_finding, "cells": [outcome.as_dict() for outcome in outcomes]})
     else:
         _show_experiment(manifest, outcomes)
-    return FINDING if is_finding else 0
+    return FINDING if is_finding else INCOMPLETE if absent else 0
+
+
+def _replay_if_there(manifest: Manifest, workers: int | None, tolerance: float, files: tuple[Path, ...]) -> Outcome:
+    """Replay a cell; if its data are gone, say so and leave the others their turn."""
+    try:
+        return _replay_cell(manifest, workers, tolerance, files)
+    except BadInput as error:
+        return Outcome(manifest.name, manifest.run_id, absent=str(error))
 
 
 def _replay_cell(manifest: Manifest, workers: int | None, tolerance: float, files: tuple[Path, ...]) -> Outcome:

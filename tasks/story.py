@@ -293,8 +293,8 @@ def _of_fits(manifest: dict[str, Any]) -> Iterator[Line]:
         for name, value in final["chosen"].items()
     )
     gap = "" if end["dual_gap"] is None else f", gap {end['dual_gap']:.1e}"
-    iterations = count(end["n_iter"], "iteration")
-    text = f"{solver}{f', chosen {chosen}' if chosen else ''}; {end['status']} after {iterations}{gap}"
+    after = f" after {count(end['n_iter'], 'iteration')}" if end["n_iter"] else ""  # an imported solver tells of none
+    text = f"{solver}{f', chosen {chosen}' if chosen else ''}; {end['status']}{after}{gap}"
     yield Line("solver", text, _by_fold(folds, lambda fold: fold["model_sha256"]), NOT_CHECKED, why)
     sample = final["sample"]
     made = f", {sample['n_added']:,} made" if sample["n_added"] else ""

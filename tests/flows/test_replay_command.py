@@ -1,6 +1,7 @@
 """`aucflow replay` and `aucflow diff` on runs that the installed command made."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -13,9 +14,10 @@ from tasks.ledger import Ledger
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with two experiments: one with a cell that failed, one of another seed."""
+    """A folder with two experiments: one with a cell that failed, one of another seed and one more data set."""
     folder = tmp_path_factory.mktemp("made")
     claims(120).to_csv(folder / "claims.csv", index=False)
+    claims(100, seed=4).to_csv(folder / "more.csv", index=False)
     (folder / "first.yaml").write_text(
         "datasets: [{source: claims.csv, target: fraud}]\n"
         "methods: [{solver: ls_svm, grid: [0.01, 0.1]}, {solver: sdcd, sampler: u1, params: {max_alpha_bytes: 8}}]\n"
@@ -23,7 +25,7 @@ def made(tmp_path_factory):
         "workers: 2\n"
     )
     (folder / "second.yaml").write_text(
-        "datasets: [{source: claims.csv, target: fraud}]\n"
+        "datasets: [{source: claims.csv, target: fraud}, {source: more.csv, target: fraud}]\n"
         "methods: [{solver: ls_svm, grid: [0.1]}]\n"
         "validation: {folds: 2}\n"
         "seed: 1\n"
@@ -79,19 +81,27 @@ def test_an_experiment_is_replayed_cell_by_cell_and_a_failed_cell_is_told(folder
 
 
 def test_changed_data_are_a_finding_and_lost_data_are_bad_input(folder, tmp_path, capsys):
-    data = folder / "claims.csv"
+    data, more = folder / "claims.csv", folder / "more.csv"
     copy = tmp_path / "elsewhere.csv"
     shutil.copy(data, copy)
+    shutil.copy(more, tmp_path)
     try:
         data.write_text(data.read_text().replace("yes", "no", 1))
         assert replay_command("second") == 3
         assert "differs, first at the stage data" in capsys.readouterr().out
         assert replay_command("second", files=(str(copy),)) == 0
+        assert "not replayed" not in capsys.readouterr().out
         data.unlink()
+        assert replay_command("second", as_json=True) == 2
+        gone, there = json.loads(capsys.readouterr().out)["cells"]
+        assert there["bit_for_bit"]
+        assert re.search(r"SHA-256 [0-9a-f]{64}.*claims\.csv.*--data", gone["absent"])
+        more.unlink()
         with pytest.raises(BadInput, match=r"SHA-256 [0-9a-f]{64}.*claims\.csv.*--data"):
             replay_command("second")
     finally:
         shutil.copy(copy, data)
+        shutil.copy(tmp_path / "more.csv", more)
 
 
 def test_a_changed_manifest_is_a_finding_of_the_run_and_of_its_experiment(folder, capsys):
