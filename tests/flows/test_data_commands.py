@@ -4,25 +4,14 @@ import re
 
 import pytest
 
-from flows.cli import main
-
 SONAR_SHA = "5d820b62d9873f13b283738971b02aef67900fcd98b310c8e77eca3d0dc53daa"
 
 
-@pytest.fixture
-def aucflow(capsys, tmp_path, monkeypatch):
-    """The command as a function of its arguments, in an empty folder, with an empty cache and no mirror."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+@pytest.fixture(autouse=True)
+def home(folder, monkeypatch):
+    """An empty cache, and no mirror."""
+    monkeypatch.setenv("AUCFLOW_HOME", str(folder / "home"))
     monkeypatch.delenv("AUCFLOW_MIRROR", raising=False)
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return call
 
 
 @pytest.fixture
