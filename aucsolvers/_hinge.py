@@ -19,6 +19,8 @@ LOSSES = ("hinge", "squared_hinge")
 
 def row_costs(C, class_weight, classes, y, sample_weight):
     """Return C_i = C * class weight * sample weight of every row, y being +-1; zero for a row to be left out."""
+    if sample_weight is None and class_weight is None:
+        return np.full(len(y), float(C))
     weight = np.ones(len(y)) if sample_weight is None else np.array(sample_weight, dtype=np.float64)
     if weight.ndim != 1:
         raise ValueError(f"Expected sample_weight of shape (n_samples,), got {weight.shape}: pass one per row.")

@@ -4,15 +4,15 @@ import numpy as np
 from scipy import sparse
 
 from aucsolvers._jit import kernel
-from aucsolvers._rows import REDUCE, products, weighted_row_sum
+from aucsolvers._rows import REDUCE, inner, products, weighted_row_sum, with_short_indices
 from aucsolvers.metrics import square_slopes
 
 
 def split_classes(X, y):
     """Return the positive and the negative rows as blocks of their own, C-ordered or canonical CSR.
 
-    Contiguous blocks let a kernel address a row by its class index. The CSR index types are fixed, so that a kernel is
-    compiled once, and columns are sorted and unique, which the merge of two rows relies on. The input is not changed.
+    Contiguous blocks let a kernel address a row by its class index. CSR blocks have short indices, and their columns
+    are sorted and unique, which the merge of two rows relies on. The input is not changed.
     """
     return _block(X[y > 0]), _block(X[y < 0])
 
@@ -22,8 +22,7 @@ def _block(rows):
         return np.ascontiguousarray(rows)
     rows = sparse.csr_array(rows)
     rows.sum_duplicates()
-    rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int64)
-    return rows
+    return with_short_indices(rows)
 
 
 def check_squares(X):
@@ -31,9 +30,9 @@ def check_squares(X):
     values = X.data if sparse.issparse(X) else X.reshape(-1)
     limit = np.sqrt(np.finfo(np.float64).max / (8.0 * X.shape[1] * X.shape[0]))
     # no float32 comes near the limit, and no value exceeds the norm of all: one product instead of two searches
-    with np.errstate(over="ignore"):
-        if values.dtype == np.float32 or np.dot(values, values) <= limit**2:
-            return
+    # (a kernel's, not BLAS's, which wakes its threads and waits for them where all cores are busy)
+    if values.dtype == np.float32 or inner(values, values) <= limit**2:
+        return
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > limit:
         raise ValueError(
@@ -53,8 +52,8 @@ def record_square(trace, updates, w, X, positive, lam, centre=None):
     scores = scores_about(centre, X, w)
     s_pos, s_neg = scores[positive], scores[~positive]
     gradient = lam * w + row_sum_about(centre, X, square_slopes(scores, positive, margin=1.0))
-    objective = 0.5 * lam * float(w @ w) + mean_pair_square(s_pos, s_neg)
-    gap = float(gradient @ gradient) / (2.0 * lam)
+    objective = 0.5 * lam * inner(w, w) + mean_pair_square(s_pos, s_neg)
+    gap = inner(gradient, gradient) / (2.0 * lam)
     trace.add(updates, objective, gap, s_pos, s_neg)
     return gradient, objective, gap
 

@@ -36,6 +36,13 @@ def _unsigned(indices):
     return indices.astype(np.uint32 if indices.max(initial=0) < 2**32 else np.uint64)
 
 
+def with_short_indices(X):
+    """Return the CSR X with indices that ``as_rows`` takes as they are, nor converts those of rows taken from X."""
+    if X.indices.itemsize == X.indptr.itemsize == 4 or max(X.nnz, X.shape[1]) >= 2**31:
+        return X
+    return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+
+
 def row_scores(X, w):
     """Return X @ w such that a row's score does not depend on which rows come with it, to the last bit.
 
@@ -57,12 +64,13 @@ def filled_up(X):
     return X if sparse.issparse(X) or not missing else np.pad(X, ((0, missing), (0, 0)))
 
 
-def weighted_row_sum(X, weights):
-    """Return X' @ weights, summed in float64."""
-    if X.dtype == np.float64 and not sparse.issparse(X):
+def weighted_row_sum(X, weights, rows=None):
+    """Return X' @ weights, summed in float64; with ``rows``, uint32, the sum of weights_k x_i over i = rows[k]."""
+    if rows is None and X.dtype == np.float64 and not sparse.issparse(X):
         return X.T @ weights
+    rows = np.arange(X.shape[0], dtype=np.uint32) if rows is None else rows
     total = np.zeros(X.shape[1])
-    _add_rows(as_rows(X), np.arange(X.shape[0], dtype=np.uint32), np.asarray(weights, dtype=np.float64), total)
+    _add_rows(as_rows(X), rows, np.asarray(weights, dtype=np.float64), total)
     return total
 
 
@@ -175,6 +183,9 @@ def _measure_rows(rows, norms):
         norms[i] = squared_norm(rows, i)
 
 
+# Of vectors, for drivers too: BLAS puts several threads to work on long ones, which wait for each other on busy cores.
+
+
 @kernel(fastmath=REDUCE)
 def inner(a, b):
     """Return a'b of two vectors."""
@@ -182,6 +193,13 @@ def inner(a, b):
     for f in range(a.shape[0]):
         total += a[f] * b[f]
     return total
+
+
+@kernel(fastmath={"contract"})  # one product, one sum: there is one way to fuse them
+def add_scaled(target, factor, other):
+    """target += factor * other"""
+    for f in range(target.shape[0]):
+        target[f] += factor * other[f]
 
 
 # Row operations --------------------------------------------------------------------------------------------------
@@ -258,7 +276,8 @@ def _compile_add_rows(rows, visits, weights, total):
 
     def csr(rows, visits, weights, total):
         for k in range(visits.size):
-            add(rows, visits[k], weights[k], total)
+            if weights[k] != 0.0:  # of dual variables many are 0
+                add(rows, visits[k], weights[k], total)
 
     return dense if isinstance(rows, types.Array) else csr
 

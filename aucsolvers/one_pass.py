@@ -15,7 +15,7 @@ from aucsolvers._certify import SQUARE
 from aucsolvers._jit import kernel
 from aucsolvers._params import check_count
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import REDUCE, add, as_rows, inner
+from aucsolvers._rows import REDUCE, add, add_rows, add_scaled, as_rows, inner
 from aucsolvers._stream import OnlineScorer, check_step
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
@@ -188,7 +188,7 @@ def learn_against_moments(state, X, visits, codes, *, lam, eta, rank):
 @kernel(fastmath=REDUCE, error_model="numpy")
 def _covariance_sweep(rows, visits, codes, counts, sums, means, scatters, traces, peak, w, lam, eta):
     """Update the own class's moments and then w at each row in turn (Gao et al. 2013, algorithm 1)."""
-    u, product = np.empty(w.shape[0]), np.empty(w.shape[0])
+    u, product, columns = np.empty(w.shape[0]), np.empty(w.shape[0]), np.arange(w.shape[0], dtype=np.uint32)
     for t in range(visits.size):
         prefetch_row(rows, visits[min(t + AHEAD, visits.size - 1)])
         i, own, other = visits[t], codes[t], 1 - codes[t]
@@ -198,9 +198,9 @@ def _covariance_sweep(rows, visits, codes, counts, sums, means, scatters, traces
         _add_outer(scatters[own], weight, u, u)
         if counts[other] == 0:
             continue
-        # 2. n S w of the other class
-        for f in range(w.shape[0]):
-            product[f] = inner(scatters[other, f], w)
+        # 2. n S w of the other class, n S being symmetric: a sum of rows, none of which waits for another
+        product[:] = 0.0
+        add_rows(scatters[other], columns, w, product)
         # 3. w moves down the gradient of the row's mean loss
         _leave_mean(rows, i, means[other], 2.0 * own - 1.0, u)
         _descend(u, traces[other], product, counts[other], counts[0] + counts[1], peak, w, lam, eta)
@@ -222,7 +222,7 @@ def _sketch_sweep(rows, visits, codes, draws, counts, sums, means, sketches, tra
         # 2. Z (Z'w) of the other class
         shadow[:] = 0.0
         for f in range(w.shape[0]):
-            _add_scaled(shadow, w[f], sketches[other, f])
+            add_scaled(shadow, w[f], sketches[other, f])
         for f in range(w.shape[0]):
             product[f] = inner(sketches[other, f], shadow)
         # 3. as there
@@ -237,7 +237,7 @@ def _count_and_move_mean(rows, i, own, counts, sums, means, distance):
     add(rows, i, 1.0, sums[own])
     _leave_mean(rows, i, means[own], 1.0, distance)
     m = counts[own]
-    _add_scaled(means[own], 1.0 / m, distance)
+    add_scaled(means[own], 1.0 / m, distance)
     return (m - 1.0) / m
 
 
@@ -261,12 +261,6 @@ def _descend(u, trace, product, n, seen, peak, w, lam, eta):
     pull = step * (1.0 - inner(w, u))
     for f in range(w.shape[0]):
         w[f] = (1.0 - step * lam) * w[f] + pull * u[f] - step / n * product[f]
-
-
-@kernel(fastmath={"contract"})  # one product, one sum: there is one way to fuse them
-def _add_scaled(target, factor, other):
-    for f in range(target.shape[0]):
-        target[f] += factor * other[f]
 
 
 @kernel(fastmath={"contract"})

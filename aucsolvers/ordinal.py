@@ -25,7 +25,7 @@ from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._ranking import Ranking, bucket_grid, count_below, won_pairs
-from aucsolvers._rows import add, as_rows, gram, products, row_products, row_scores, weighted_row_sum
+from aucsolvers._rows import add, add_scaled, as_rows, gram, inner, products, row_products, row_scores, weighted_row_sum
 
 logger = logging.getLogger(__name__)
 
@@ -497,7 +497,7 @@ class _Problem:
         # mean phi*(a) of the squared hinge is mean u+^2/2 = L(w) at its own slopes a = u+
         conjugate = band.loss if self.squared else 0.0
         # theta a is feasible as well, and D(theta a) = theta mean a - theta^2 curve/2 largest at theta = mean a / curve
-        curve = 2.0 * conjugate + float(v @ v) / self.lam
+        curve = 2.0 * conjugate + inner(v, v) / self.lam
         theta = band.slope / curve if curve > 0.0 else 1.0
         theta = theta if self.squared else min(theta, 1.0)
         return _Point(
@@ -508,10 +508,10 @@ class _Problem:
             v,
             gradient,
             linear=band.slope - conjugate,
-            objective=0.5 * self.lam * float(w @ w) + band.loss,
+            objective=0.5 * self.lam * inner(w, w) + band.loss,
             lower_bound=theta * band.slope - 0.5 * theta * theta * curve,
-            band_part=0.0 if self.squared else max(0.0, band.loss - band.slope + float(w @ v)),
-            newton_part=float(gradient @ gradient) / (2.0 * self.lam),
+            band_part=0.0 if self.squared else max(0.0, band.loss - band.slope + inner(w, v)),
+            newton_part=inner(gradient, gradient) / (2.0 * self.lam),
             step=step,
         )
 
@@ -530,7 +530,7 @@ class _Problem:
             start = self.change_width(point, ratio * point.width)
             gradient = self.lam * point.w - self.pull(*point.band.steeper(ratio))
             direction = self.newton_direction(point, gradient, ratio)
-            if start.gradient @ direction < 0.0:
+            if inner(start.gradient, direction) < 0.0:
                 return self.move(start, direction)
         start = self.balance(point, tol)
         return self.move(start, self.newton_direction(start)) if start.newton_dominates else start
@@ -547,14 +547,14 @@ class _Problem:
         bracket of its sign change is kept and cut where the slope's chord crosses 0, or at least at a tenth.
         """
         d_few, d_many = self.scores(direction)
-        fixed, rising = self.lam * float(point.w @ direction), self.lam * float(direction @ direction)
-        start = float(point.gradient @ direction)
+        fixed, rising = self.lam * inner(point.w, direction), self.lam * inner(direction, direction)
+        start = inner(point.gradient, direction)
         low, slope_low, high, slope_high, side, trial = 0.0, start, np.inf, np.inf, 0, 1.0
         for _ in range(MAX_TRIALS):
             step = trial  # what is returned is what the scores and the band belong to, also when trials run out
             s_few, s_many = point.s_few + step * d_few, point.s_many + step * d_many
             band = self.band(s_few, s_many, point.width)
-            slope = fixed + step * rising - float(band.of_few @ d_few - band.of_many @ d_many) / self.k
+            slope = fixed + step * rising - (inner(band.of_few, d_few) - inner(band.of_many, d_many)) / self.k
             # beyond the minimum a small slope is not enough: where the kink is sharp P may have risen by much
             risen = step * (fixed + 0.5 * step * rising) + band.loss - point.band.loss if slope > 0.0 else 0.0
             if (abs(slope) <= FLAT * abs(start) and risen <= 0.0) or high - low <= 1e-6 * low:
@@ -680,7 +680,7 @@ def _conjugate_gradients(problem, pairs, gradient):
     few = problem.few[pairs.few]
     many = problem.many if len(pairs.many) == problem.many.shape[0] else problem.many[pairs.many]  # all: in their order
     direction, residual = np.zeros_like(gradient), -gradient
-    search, norm = residual.copy(), float(residual @ residual)
+    search, norm = residual.copy(), inner(residual, residual)
     target = CG_ACCURACY**2 * norm
     for _ in range(CG_STEPS):
         d_few, d_many = products(few, search), products(many, search)
@@ -688,12 +688,12 @@ def _conjugate_gradients(problem, pairs, gradient):
         of_few, of_many = _curve_pairs(d_few - centre, d_many - centre, pairs.first, pairs.last, pairs.of_few)
         image = weighted_row_sum(few, pairs.factor * of_few)
         image -= weighted_row_sum(many, pairs.factor * of_many)
-        # y += a x in place: on wide data fresh memory would cost more than the sums
-        linalg.blas.daxpy(search, image, a=problem.lam)
-        step = norm / float(search @ image)
-        linalg.blas.daxpy(search, direction, a=step)
-        linalg.blas.daxpy(image, residual, a=-step)
-        old, norm = norm, float(residual @ residual)
+        # in place: on wide data fresh memory would cost more than the sums
+        add_scaled(image, problem.lam, search)
+        step = norm / inner(search, image)
+        add_scaled(direction, step, search)
+        add_scaled(residual, -step, image)
+        old, norm = norm, inner(residual, residual)
         if norm <= target:
             break
         search *= norm / old

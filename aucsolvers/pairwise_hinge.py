@@ -25,8 +25,9 @@ from aucsolvers._pairs import add_difference, dot_difference, measure_difference
 from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import prefetch_line
-from aucsolvers._rows import FLOATS, REDUCE, as_rows, products, weighted_row_sum
-from aucsolvers.metrics import margin_violations, mean_pair_hinge
+from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
+from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, inner, products, weighted_row_sum
+from aucsolvers.metrics import margin_violations
 
 logger = logging.getLogger(__name__)
 
@@ -391,18 +392,19 @@ def _first_epoch_points(k):
 
 def _primal_of(alpha, pos, neg, lam):
     """Return w(alpha) and sum(alpha): sum_ij a_ij (x_i - x_j) needs only alpha's row and column sums."""
-    of_pos, of_neg = alpha.sum(axis=1), alpha.sum(axis=0)
+    of_pos, of_neg = np.empty(alpha.shape[0]), np.zeros(alpha.shape[1])
+    _sum_rows_and_columns(alpha, of_pos, of_neg)
     pull = weighted_row_sum(pos, of_pos) - weighted_row_sum(neg, of_neg)
     return pull / (lam * alpha.size), float(of_pos.sum())
 
 
 def _record_dual(trace, updates, w, alpha_mean, pos, neg, lam):
     """Add a point to the trace; return P(w) and P(w) - D(alpha), where w = w(alpha)."""
-    s_pos, s_neg = products(pos, w), products(neg, w)
-    hinge, norm = mean_pair_hinge(s_pos, s_neg), float(w @ w)
+    hinge, area = _hinge_and_auc(products(pos, w), products(neg, w))
+    norm = inner(w, w)
     objective = 0.5 * lam * norm + hinge
     gap = max(0.0, hinge + lam * norm - alpha_mean)
-    trace.add(updates, objective, gap, s_pos, s_neg)
+    trace.add_with_auc(updates, objective, gap, area)
     return objective, gap
 
 
@@ -411,8 +413,9 @@ def _record_gradient(trace, state, order, pos, neg, lam):
     t = state["updates"]
     w = state["step_sum"] / (lam * max(t, 1))
     s_pos, s_neg = products(pos, w), products(neg, w)
-    norm = float(w @ w)
-    objective = 0.5 * lam * norm + mean_pair_hinge(s_pos, s_neg)
+    hinge, area = _hinge_and_auc(s_pos, s_neg)
+    norm = inner(w, w)
+    objective = 0.5 * lam * norm + hinge
     if order == "permutation":
         # a pair has had at most ceil(t/k) steps: shrunk by this factor, the dual variables behind w are <= 1
         k = len(s_pos) * len(s_neg)
@@ -420,11 +423,23 @@ def _record_gradient(trace, state, order, pos, neg, lam):
         lower_bound = shrink * state["alpha_sum"] / max(t, 1) - 0.5 * lam * shrink**2 * norm
     else:
         gradient = lam * w + _hinge_slope(s_pos, s_neg, pos, neg)
-        lower_bound = objective - float(gradient @ gradient) / (2 * lam)
+        lower_bound = objective - inner(gradient, gradient) / (2 * lam)
     state["lower_bound"] = max(state["lower_bound"], lower_bound)
     gap = max(0.0, objective - state["lower_bound"])
-    trace.add(t, objective, gap, s_pos, s_neg)
+    trace.add_with_auc(t, objective, gap, area)
     return w, objective, gap
+
+
+def _hinge_and_auc(s_pos, s_neg):
+    """Return 1/k sum_ij max(0, 1 - s_i + s_j) and the AUC: the smaller class is sorted, the other located in it.
+
+    Any shift of all scores cancels; centring keeps a large common offset out of the rounding.
+    """
+    centre = s_neg.mean()
+    # s_i - s_j = (-s_j) - (-s_i), so that either class may be the one that wins
+    few, many = sorted((s_pos - centre, centre - s_neg), key=len)
+    grid, k = bucket_grid(ascending(few)), len(few) * len(many)
+    return _sum_hinge(*grid, -many) / k, won_pairs(*grid, -many) / k
 
 
 def _hinge_slope(s_pos, s_neg, pos, neg):
@@ -434,6 +449,32 @@ def _hinge_slope(s_pos, s_neg, pos, neg):
 
 
 # Kernels ---------------------------------------------------------------------------------------------------------
+
+
+@kernel(fastmath=REDUCE)
+def _sum_rows_and_columns(alpha, of_rows, of_columns):
+    """Set of_rows to the sums along the rows of alpha, add those down its columns to of_columns: one reading."""
+    for i in range(np.uint32(of_rows.size)):
+        here = 0.0
+        for j in range(of_columns.size):
+            here += alpha[i, j]
+        of_rows[i] = here
+        add(alpha, i, 1.0, of_columns)
+
+
+@kernel()
+def _sum_hinge(ordered, start, origin, scale, many):
+    """Return the sum of max(0, 1 - ordered[q] + many[j]) over all pairs, from a bucket grid."""
+    n, loss = len(ordered) - 1, 0.0
+    sums = np.zeros(n + 1)  # of the first q scores
+    for q in range(n):
+        sums[q + 1] = sums[q] + ordered[q]
+    for j in range(len(many)):
+        edge = many[j] + 1.0
+        if edge > ordered[0]:
+            violated = count_below(ordered, start, origin, scale, edge)
+            loss += violated * edge - sums[violated]
+    return loss
 
 
 @kernel()
@@ -460,9 +501,16 @@ def _round_robin(pos_order, neg_order, shifts, band, start, rows, columns):
         p, end = first + place, first + min(width, place + len(rows) - t)
         while p < end:  # and again from the first negative
             run = min(end - p, n_neg - opponent)
-            rows[t : t + run] = pos_order[p : p + run]
-            columns[t : t + run] = neg_order[opponent : opponent + run]
+            _copy(pos_order[p : p + run], rows[t:])
+            _copy(neg_order[opponent : opponent + run], columns[t:])
             t, p, opponent = t + run, p + run, 0
+
+
+@kernel()
+def _copy(source, target):
+    # numba's assignment of slices looks for overlaps and does not vectorise: four times as long
+    for q in range(source.size):
+        target[q] = source[q]
 
 
 # Both name their own fastmath, or they would have their callers': re-ordered, the division waits for the dot product.
@@ -499,7 +547,7 @@ def _dual_sweep_dense(pos, neg, rows, columns, alpha, w, lam_k):
     products with w are taken before either update; the first changes w by s1 z1, hence the second by s1 z1'z2.
     """
     n, n_neg, d = np.uint64(rows.size), np.uint64(neg.shape[0]), w.shape[0]
-    last, inverse, change = n - np.uint64(1), 1.0 / lam_k, 0.0
+    last, inverse, change, moved = n - np.uint64(1), 1.0 / lam_k, 0.0, np.uint64(0)
     for t in range(np.uint64(0), n, np.uint64(2)):
         _prefetch_pair(alpha, n_neg, rows, columns, min(t + np.uint64(AHEAD), last))
         _prefetch_pair(alpha, n_neg, rows, columns, min(t + np.uint64(AHEAD + 1), last))
@@ -518,8 +566,12 @@ def _dual_sweep_dense(pos, neg, rows, columns, alpha, w, lam_k):
         step1 = inverse * change1
         change2 = _dual_update(alpha, i2 * n_neg + j2, dot2 + step1 * cross, square2, lam_k)
         step2 = inverse * change2
-        if abs(step1) + abs(step2) == 0.0:  # one branch: two are twice as often mispredicted
+        moves = abs(step1) + abs(step2) > 0.0
+        # One branch: two are twice as often mispredicted. Where more than two in five have moved w, adding zeros costs
+        # less than even one; that is asked first, because it hardly changes.
+        if np.uint64(5) * moved <= t and not moves:
             continue
+        moved += np.uint64(moves)
         change += change1 + change2
         for f in range(d):
             w[f] += step1 * (np.float64(pos[i1, f]) - neg[j1, f]) + step2 * (np.float64(pos[i2, f]) - neg[j2, f])

@@ -19,7 +19,7 @@ from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares, mean_pair_square, record_square, row_sum_about, scores_about
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._ranking import Ranking
-from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
+from aucsolvers._rows import FLOATS, inner, row_scores, weighted_row_sum, with_short_indices
 from aucsolvers.metrics import square_slopes
 
 logger = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ def solve_by_conjugate_gradients(X, y, lam, tol, max_iter):
     that of w, at the price of two more products with X.
     """
     trace, positive, w = Trace(), y > 0, np.zeros(X.shape[1])
-    centre = None if sparse.issparse(X) else _centre(X)
+    X, centre = (with_short_indices(X), None) if sparse.issparse(X) else (X, _centre(X))
     is_wide = X.shape[1] > X.shape[0]
     inverse_diagonal = np.ones_like(w) if is_wide else 1.0 / _hessian_diagonal(X, positive, lam, centre)
     gradient, objective, gap = record_square(trace, 0, w, X, positive, lam, centre)
@@ -189,12 +189,12 @@ def solve_by_conjugate_gradients(X, y, lam, tol, max_iter):
     while gap > (tol if n_iter else 0.0) and n_iter < max_iter:
         n_iter += 1
         descent = -inverse_diagonal * gradient
-        slope = -float(descent @ gradient)
+        slope = -inner(descent, gradient)
         direction = descent + (slope / old_slope) * direction
         old_slope = slope
         # the exact minimum along the direction; its slope is read off the gradient, which need not be conjugate
         curved = _hessian_product(X, positive, lam, centre, direction)
-        w = w - (gradient @ direction) / (direction @ curved) * direction
+        w = w - inner(gradient, direction) / inner(direction, curved) * direction
         gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam, centre)
         if objective > 0.5 or not np.isfinite(gap):
             break  # no exact step leads above w = 0: large offsets of a sparse X have left nothing but rounding
@@ -320,8 +320,7 @@ def _centre_block(rows, group, centre, scale, counts, means, block):
         here[group[i]] += 1.0
         own = sums[group[i]]
         for f in range(d):
-            block[i, f] = rows[i, f] - centre[f]
-            own[f] += block[i, f]
+            own[f] += rows[i, f] - centre[f]
     for c in range(2):
         before, share = counts[c], here[c] / max(counts[c] + here[c], 1.0)
         weight = scale[c] * np.sqrt(before * share)
@@ -334,4 +333,4 @@ def _centre_block(rows, group, centre, scale, counts, means, block):
     for i in range(n):
         mean, factor = sums[group[i]], scale[group[i]]
         for f in range(d):
-            block[i, f] = factor * (block[i, f] - mean[f])
+            block[i, f] = factor * ((rows[i, f] - centre[f]) - mean[f])

@@ -24,6 +24,7 @@ from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import AHEAD, prefetch_row
+from aucsolvers._ranking import auc_of_classes
 from aucsolvers._rows import (
     FLOATS,
     REDUCE,
@@ -32,10 +33,12 @@ from aucsolvers._rows import (
     busy_columns_first,
     dot,
     gram,
+    inner,
     products,
     row_scores,
     squared_norms,
     weighted_row_sum,
+    with_short_indices,
 )
 
 # Range of projected gradients, whose natural scale is 1, at which descent first looks whether it has arrived: where the
@@ -259,7 +262,7 @@ def _descend(run, alpha, rng, max_visits):
         # 2. Ask for the certificate where it may pass: where shrinking was right, it does before all rows are visited.
         if closed or run.updates >= checkpoint:
             run.certify(alpha, w)
-            checkpoint = 2 * run.updates
+            checkpoint = run.next_look()
         # 3. Solved on the active rows only: look at all of them. Solved on all: the range was too wide for the gap.
         if closed and n_active < n:
             n_active, high, low = n, np.inf, -np.inf
@@ -306,7 +309,7 @@ class _Problem:
 
     def norm_and_linear_term(self, w):
         """Return the part of P that no row has, 1/2 ||w~||^2 - w0'w~."""
-        return 0.5 * float(w @ w) - float(self.linear_term @ w)
+        return 0.5 * inner(w, w) - inner(self.linear_term, w)
 
     def scores(self, w):
         if not w.any():
@@ -345,6 +348,7 @@ def _pose(X, y, cost, squared, fit_intercept, linear_term=None):
         if not X.has_canonical_format:  # an entry stored in two parts would spoil ||x_i||^2
             X = X.copy()
             X.sum_duplicates()
+        X = with_short_indices(X)
     elif np.count_nonzero(X) < SPARSE_PAYS_BELOW * X.size:
         X = sparse.csr_array(X)
     columns = slice(None)
@@ -373,6 +377,7 @@ class _Run:
         self.classes = np.flatnonzero(problem.y > 0), np.flatnonzero(problem.y < 0)
         self.trace, self.point = Trace(), None
         self.passes = self.updates = self.certified_at = 0
+        self.look_before = 0, np.inf  # updates and gap
 
     @property
     def done(self):
@@ -389,8 +394,23 @@ class _Run:
         loss, gap = loss_and_gap(self.problem.y * scores, alpha, self.problem.cost, self.problem.squared)
         gap += 0.5 * float(np.sum((w - w_of_alpha) ** 2))  # eq. 1 below
         objective = self.problem.norm_and_linear_term(w) + loss
+        if self.updates > self.certified_at:
+            self.look_before = self.certified_at, self.point.gap
         self.point, self.certified_at = _Point(alpha, w, objective, gap), self.updates
-        self.trace.add(self.updates, self.point.objective, gap, *(scores[rows] for rows in self.classes))
+        # without a sort at a cold start, where all scores are tied
+        area = auc_of_classes(*(scores[rows] for rows in self.classes)) if w.any() else 0.5
+        self.trace.add_with_auc(self.updates, self.point.objective, gap, area)
+
+    def next_look(self):
+        """Return at how many updates the gap will be at its target, if its logarithm goes on falling as it did.
+
+        Not before as many more as there are rows, which cost about as much as a look; at twice those now at the latest.
+        """
+        (updates, gap), wait = self.look_before, np.inf
+        if 0.0 < self.target < self.point.gap < gap < np.inf:
+            to_fall, fallen = np.log(self.point.gap / self.target), np.log(gap / self.point.gap)
+            wait = (self.updates - updates) * to_fall / fallen
+        return self.updates + min(max(wait, len(self.problem.y)), self.updates)
 
     def result(self):
         """Return the last certified point as a SolverResult."""
@@ -487,7 +507,7 @@ def _newton_direction(problem, here):
     X, bias, curvature = problem.X, problem.bias, here.steepness * problem.cost[here.free]
     hessian = np.eye(X.shape[1] + 1)
     hessian[:-1, :-1] += gram(X, here.free, curvature)
-    hessian[-1, :-1] = bias * weighted_row_sum(X[here.free], curvature)
+    hessian[-1, :-1] = bias * weighted_row_sum(X, curvature, here.free)
     hessian[-1, -1] += bias * bias * curvature.sum()
     # LAPACK's own driver: on small data the checks around it would cost as much as all the rest
     _, direction, failed = linalg.lapack.dposv(hessian, -here.gradient, lower=1)

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from aucsolvers import pairwise_hinge as module
 from aucsolvers._pairwise import split_classes
 from aucsolvers._rows import as_rows
-from aucsolvers.metrics import auc, pairwise_hinge_objective
+from aucsolvers.metrics import auc, auc_of_classes, mean_pair_hinge, pairwise_hinge_objective
 from aucsolvers.pairwise_hinge import AUCMSGD, AUCSDCD, epoch_visits
 
 SOLVERS = [AUCSDCD, AUCMSGD]
@@ -185,6 +185,28 @@ class TestOrderOfVisits:
         cells = np.bincount((rows.astype(int) * 40_000 + columns) // 2000, minlength=40)
         expected = 80_000 / 40
         assert np.sum((cells - expected) ** 2 / expected) < 72.1  # the 99.9 % point
+
+
+class TestCertificate:
+    @settings(deadline=None)
+    @given(
+        st.lists(st.integers(-6, 6), min_size=1, max_size=12),
+        st.lists(st.integers(-6, 6), min_size=1, max_size=12),
+        st.sampled_from([0.0, 2.0**40]),
+    )
+    def test_loss_and_auc_from_one_sort(self, positives, negatives, shift):
+        """Halves: many ties, and many margins of exactly 1. Either class may be the smaller one."""
+        s_pos, s_neg = 0.5 * np.array(positives) + shift, 0.5 * np.array(negatives) + shift
+        hinge, area = module._hinge_and_auc(s_pos, s_neg)
+        assert hinge == pytest.approx(mean_pair_hinge(s_pos - shift, s_neg - shift), rel=1e-12, abs=1e-15)
+        assert area == pytest.approx(auc_of_classes(s_pos, s_neg), abs=1e-15)
+
+    def test_sums_of_the_dual_variables(self):
+        alpha = np.random.default_rng(0).random((30, 70))
+        of_rows, of_columns = np.empty(30), np.zeros(70)
+        module._sum_rows_and_columns(alpha, of_rows, of_columns)
+        np.testing.assert_allclose(of_rows, alpha.sum(axis=1), rtol=1e-13)
+        np.testing.assert_allclose(of_columns, alpha.sum(axis=0), rtol=1e-13)
 
 
 class TestOptimum:

@@ -162,7 +162,7 @@ class TestStorage:
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(40_000, 30)).astype(np.float32), np.arange(40_000) % 9 == 0
         X += y[:, None]
-        LSSVM(solver=solver).fit(X[:3000], y[:3000])  # compiles, also what sorts more than 2,000 scores
+        LSSVM(solver=solver).fit(X[:20_000], y[:20_000])  # compiles, also what sorts more than 2,000 positives
         tracemalloc.start()
         single = LSSVM(solver=solver).fit(X, y)
         peak = tracemalloc.get_traced_memory()[1]

@@ -19,6 +19,7 @@ from aucsolvers._rows import (
     row_scores,
     squared_norms,
     weighted_row_sum,
+    with_short_indices,
 )
 
 FORMS = [np.asarray, sparse.csr_matrix, sparse.csr_array]
@@ -56,6 +57,22 @@ class TestSumsOverTheMatrix:
         assert_allclose(weighted_row_sum(form(X), weights), weights @ X.astype(np.float64), rtol=1e-12, atol=1e-14)
         many = np.full((100_000, 1), 0.1, dtype=dtype)
         assert_allclose(weighted_row_sum(form(many), np.ones(100_000)), [1e5 * float(dtype(0.1))], rtol=1e-11)
+
+    def test_weighted_row_sum_of_some_rows(self, form, dtype):
+        """One of them twice, and one with no weight."""
+        X, rows = matrix(dtype=dtype), np.array([5, 0, 5, 59, 3], dtype=np.uint32)
+        weights = np.array([0.5, -2.0, 1.0, 0.0, 3.0])
+        expected = weights @ X[rows].astype(np.float64)
+        assert_allclose(weighted_row_sum(form(X), weights, rows), expected, rtol=1e-13, atol=1e-15)
+
+    def test_rows_of_no_weight_change_no_bit(self, form, dtype):
+        X, weights = matrix(dtype=dtype), np.random.default_rng(1).normal(size=60)
+        weights[::3] = 0.0
+        used = np.flatnonzero(weights).astype(np.uint32)
+        without = weighted_row_sum(form(X), weights[used], used)
+        if sparse.issparse(form(X)):
+            assert_array_equal(weighted_row_sum(form(X), weights), without)
+        assert_allclose(weighted_row_sum(form(X), weights), without, rtol=1e-12, atol=1e-14)
 
     def test_products_of_all_pairs_of_rows(self, form, dtype):
         X = matrix(dtype=dtype)
@@ -146,6 +163,22 @@ class TestIndices:
             np.shares_memory(a, b) for a, b in zip((data, indices, indptr), (X.data, X.indices, X.indptr), strict=True)
         )
         assert indices.dtype == indptr.dtype == np.uint32
+
+    @pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csr_array])
+    def test_short_ones_are_not_converted_again(self, form):
+        """Those of rows taken from the matrix neither; the values are shared, and the input is left alone."""
+        X = form(matrix())
+        X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+        short = with_short_indices(X)
+        assert with_short_indices(short) is short and np.shares_memory(short.data, X.data)
+        assert X.indices.dtype == X.indptr.dtype == np.int64
+        for rows in (short, short[[5, 0, 5]]):
+            assert np.shares_memory(as_rows(rows)[1], rows.indices) and np.shares_memory(as_rows(rows)[2], rows.indptr)
+        assert_array_equal(short.toarray(), X.toarray())
+
+    def test_long_ones_stay_where_columns_need_them(self):
+        X = sparse.csr_array(([1.0], ([0], [2**33])), shape=(1, 2**33 + 1))
+        assert with_short_indices(X) is X
 
     @pytest.mark.parametrize(("largest", "expected"), [(2**32 - 1, np.uint32), (2**32, np.uint64)])
     def test_64_bits_are_narrowed_where_they_fit(self, largest, expected):

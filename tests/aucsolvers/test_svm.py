@@ -1,6 +1,7 @@
 """LinearSVM against LIBLINEAR, against a slow twin that shares no code with it, and against its own certificate."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -158,6 +159,23 @@ class TestCertificate:
         assert svm.status_ == "converged"
         assert 0 <= svm.dual_gap_ <= 1e-3 * C * len(y)
         assert np.linalg.norm(svm.coef_) > 0
+
+    @pytest.mark.parametrize(
+        ("gap_before", "gap", "expected"),
+        [
+            (1e2, 1e1, 4000 + 1500),  # a factor of 10 in 1000 visits, and one of 10^1.5 to go
+            (1e2, 10**-0.4, 4000 + 569),  # very near: a pass over the 569 rows
+            (1e2, 9e1, 8000),  # far away: at twice the visits
+            (1e2, 2e2, 8000),  # it rose
+        ],
+    )
+    def test_looks_again_when_the_gap_should_have_arrived(self, cancer, gap_before, gap, expected):
+        X, signs = cancer[0], 2.0 * cancer[1] - 1
+        problem = module._pose(X, signs, np.ones(len(signs)), False, True)
+        run = module._Run(problem, 10**-0.5 / len(signs), 100)
+        run.certify(np.zeros(len(signs)), np.zeros(31))
+        run.look_before, run.updates, run.point = (3000, gap_before), 4000, replace(run.point, gap=gap)
+        assert run.next_look() == pytest.approx(expected)
 
     def test_the_gap_has_no_floor_from_rounding(self, cancer):
         """The gap gets to 1e-25 of P(0), far below what subtracting D from P could show."""
