@@ -13,6 +13,7 @@ from benchmarks.parts import (
     square_loss,
     svm_or,
     threads,
+    whole_methods,
 )
 
 PARTS: dict[str, Part] = {
@@ -28,7 +29,9 @@ PARTS: dict[str, Part] = {
         online.PART,
         first_call.PART,
         threads.PART,
-        samplers.PART,
+        samplers.AGAINST_NEAR_MISS,
+        samplers.AGAINST_ITS_SVM,
+        whole_methods.PART,
         reading.PART,
         lineage.PART,
     )

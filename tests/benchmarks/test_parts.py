@@ -1,13 +1,16 @@
 """The numbers that make a comparison equal, against brute force; and a part run from the command to the report."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.dummy import DummyClassifier
 from sklearn.svm import SVC
 
 from benchmarks.__main__ import main
 from benchmarks.data import DataSet
-from benchmarks.parts import PARTS, kernel_svm, linear_svm, svm_or
+from benchmarks.parts import PARTS, kernel_svm, linear_svm, samplers, svm_or, whole_methods
 
 
 @pytest.fixture
@@ -54,6 +57,48 @@ def test_libsvm_gap_falls_to_zero_with_its_tolerance(rows):
 def test_the_linear_objective_counts_the_intercept(rows):
     model = linear_svm.LinearSVM(C=0.5, tol=1e-10, random_state=0).fit(rows.X, rows.y)
     assert linear_svm.objective(model, rows, 0.5, "hinge") == pytest.approx(model.objective_, rel=1e-12)
+
+
+def test_whole_methods_are_compared_on_the_same_folds_of_the_rows_in_the_file(mirror):
+    table = whole_methods.read(mirror / "keel" / "winequality-white-3_vs_7.dat")
+    assert table.X.shape == (900, 11) and table.shape == "900 × 11, ratio 44"
+    assert list(np.unique(table.y)) == [-1, 1] and (table.y > 0).sum() == 20
+
+    class Keeper(DummyClassifier):
+        """Says no to all rows, and keeps what it was given."""
+
+        seen = []
+
+        def fit(self, X, y):
+            self.seen.append(X)
+            return super().fit(X, y)
+
+    gmeans = [whole_methods.cross_validate(Keeper, table) for _ in range(2)]
+    assert np.all(np.array(gmeans) == 0.0) and len(Keeper.seen) == 2 * whole_methods.FOLDS
+    for first, second in zip(Keeper.seen[:5], Keeper.seen[5:], strict=True):
+        assert np.array_equal(first, second)
+    assert sum(len(table.X) - len(X) for X in Keeper.seen[:5]) == 900
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_only_the_svc_grid_is_held_against_the_goal_and_within_one_standard_error(mirror):
+    table = whole_methods.read(mirror / "keel" / "led7digit-0-2-4-5-6-7-8-9_vs_1.dat")
+    table = replace(table, X=table.X[::3], y=table.y[::3])
+    contest = whole_methods.contest(table, "u2 + ZOVR", whole_methods.SVC_GRID)
+    assert contest.least_ratio == 10.0 and contest.peer.quality < contest.target < contest.peer.quality + 0.1
+    assert contest.note.startswith(f"G-mean {100 * (1 - contest.ours.quality):.1f} against ")
+    other = whole_methods.contest(table, "u2 + ZOVR", "NearMiss + SVC")
+    assert other.ours.quality == contest.ours.quality and other.least_ratio is other.target is None
+
+
+def test_the_standard_error_is_of_the_mean_of_differences():
+    assert whole_methods.standard_error(np.array([1.0, 3.0, 5.0, 7.0])) == pytest.approx(np.sqrt(20 / 3) / 2)
+
+
+def test_a_sampler_is_held_against_a_pass_over_the_rows_and_its_svm(rows):
+    contest = samplers.against_its_svm(rows, "u2")
+    assert contest.least_ratio == pytest.approx(1 / 3)
+    assert contest.ours.quality <= contest.peer.quality == 40  # negatives kept, of all
 
 
 def test_a_part_runs_from_the_command_to_the_report(tmp_path):
