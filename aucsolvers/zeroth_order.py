@@ -113,9 +113,8 @@ class ZOVR(MarginMeanScorer):
     max_iter : int, default=1000
         Most rounds.
     max_bytes : int, default=2 * 1024**3
-        Most memory for the basis of directions, 24 d min(d, 1024) bytes while it is made, for the
-        rows in its coordinates, 16 s min(d, 1024), and for those of
-        "rbf", 16 s rank bytes.
+        Most memory for the basis of directions, 24 d min(d, 1024) bytes while it is made, and for the rows in its
+        coordinates, 16 s min(d, 1024); for "rbf", whose d is its rank, as much again as the latter.
     random_state : None, int, RandomState or Generator, default=None
         Draws directions and rows.
 
