@@ -11,7 +11,6 @@ landmarks fill the better (Nystroem's method: phi(x)'phi(z) = l(x)'L^(-1)l(z) is
 """
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
@@ -19,6 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from aucsolvers._certify import checked_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive
 from aucsolvers._rows import FLOATS, FULL, filled_up
+from aucsolvers.kernel_svm import scale_gamma
 
 KERNELS = {"gaussian": "rbf", "polynomial": "polynomial"}  # our name: scikit-learn's
 BLOCK_ROWS = 21 * FULL  # transformed at a time: beside the features only these rows' kernel values take memory
@@ -144,7 +144,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.check_size(X.shape[0], X.shape[0])
         self.n_components_ = min(self.n_components, X.shape[0])
         self.landmarks_ = _draw(X, y, self.n_components_, as_generator(self.random_state))
-        self.gamma_ = self.gamma_factor * (_scale(X) if isinstance(self.gamma, str) else self.gamma)
+        self.gamma_ = self.gamma_factor * (scale_gamma(X) if isinstance(self.gamma, str) else self.gamma)
         self.nystroem_ = Nystroem(
             kernel=KERNELS[self.kernel],
             gamma=self.gamma_,
@@ -184,11 +184,3 @@ def _draw(X, y, count, generator):
         classes, codes, sizes = np.unique(y, return_inverse=True, return_counts=True)
         chances = 1.0 / (len(classes) * sizes[codes])
     return np.sort(generator.choice(X.shape[0], size=count, replace=False, p=chances))
-
-
-def _scale(X):
-    """Return 1/(n_features * variance of all entries), or 1 if they are all the same, up to rounding."""
-    values, entries = X.data if sparse.issparse(X) else X, X.shape[0] * X.shape[1]
-    square = np.square(values, dtype=np.float64).sum() / entries
-    variance = square - (values.sum(dtype=np.float64) / entries) ** 2
-    return float(1.0 / (X.shape[1] * variance)) if variance > 1e-14 * square else 1.0

@@ -489,7 +489,7 @@ class Kernel:
         """Return the kernel that the parameters of ``svm`` describe, for training rows X and their sample weights."""
         X = _canonical(X)
         origin = None if sparse.issparse(X) or svm.kernel != "rbf" else X.mean(axis=0, dtype=np.float64)
-        gamma = _scale(X, weight) if isinstance(svm.gamma, str) else float(svm.gamma)
+        gamma = scale_gamma(X, weight) if isinstance(svm.gamma, str) else float(svm.gamma)
         return cls(svm.kernel, gamma, svm.degree, svm.coef0, 1.0 if svm.fit_intercept else 0.0, origin)
 
     def points(self, X):
@@ -563,16 +563,20 @@ def _canonical(X):
     return X
 
 
-def _scale(X, weight):
-    """Return 1/(n_features * variance of all entries), as scikit-learn's "scale" for rows repeated weight times."""
+def scale_gamma(X, weight=None):
+    """Return what "scale" means as gamma, for rows repeated ``weight`` times: 1/(n_features * variance of all entries).
+
+    1 if they are all the same, up to rounding.
+    """
     mean = np.average(np.ravel(X.mean(axis=1, dtype=np.float64)), weights=weight)
     if sparse.issparse(X):
-        square_distances = squared_norms(X) / X.shape[1] - mean**2
+        square_distances, rounding = squared_norms(X) / X.shape[1] - mean**2, 1e-14 * mean**2
     else:
+        rounding = (1e-14 * mean) ** 2
         blocks = _blocks(len(X), X.shape[1])
         square_distances = np.concatenate([np.square(X[block] - mean).mean(axis=1) for block in blocks])
     variance = np.average(square_distances, weights=weight)
-    return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
+    return float(1.0 / (X.shape[1] * variance)) if variance > rounding else 1.0
 
 
 def _products(few, many, out=None):

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from aucsolvers.adapters import ProbabilityScorer
 from aucsolvers.committee import Committee
+from aucsolvers.kernel_svm import scale_gamma
 from tasks import catalogue
 from tasks.catalogue import GAMMA_FACTOR
 from tasks.configuration import MethodConfig, PreprocessingConfig
@@ -95,16 +96,9 @@ def build_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any
     given = {name: chosen[name] for name in method.searched if name in chosen}
     factor = given.pop(GAMMA_FACTOR, None)
     if factor is not None and X is not None:
-        given["gamma"] = factor * unit_gamma(X)
+        given["gamma"] = factor * scale_gamma(X)
     solver = _build(catalogue.solver(method.solver), method.params | given, seed)
     return solver if hasattr(solver, "decision_function") else ProbabilityScorer(solver)
-
-
-def unit_gamma(X: Any) -> float:
-    """Return 1 / (features * variance of all entries), or 1 if that variance is 0: what "scale" means as gamma."""
-    mean = X.mean()
-    variance = X.multiply(X).mean() - mean**2 if sparse.issparse(X) else X.var()
-    return 1.0 / (X.shape[1] * float(variance)) if variance > 0 else 1.0
 
 
 def build_kernel(method: MethodConfig, chosen: dict[str, Any], seed: int) -> Any:

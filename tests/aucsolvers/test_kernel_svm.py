@@ -512,3 +512,18 @@ def test_a_rows_score_does_not_depend_on_the_rows_beside_it(kernel, n_features):
         for count in (1, 2, 5, 24, 100, 192, 193, 1000):
             rows = rng.choice(len(X), count, replace=False)
             assert_array_equal(svm.decision_function(X[rows]), whole[rows])
+
+
+class TestScaleGamma:
+    def test_it_is_that_of_scikit_learn(self):
+        X = np.random.default_rng(0).normal(3.0, 2.0, (40, 5))
+        expected = 1.0 / (5 * X.var())
+        assert_allclose(module.scale_gamma(X), expected, rtol=1e-12)
+        assert_allclose(module.scale_gamma(sparse.csr_array(X)), expected, rtol=1e-12)
+        assert_allclose(module.scale_gamma(X, np.full(40, 3.0)), expected, rtol=1e-12)
+        far = 1e6 + 1e-3 * X
+        assert_allclose(module.scale_gamma(far), 1.0 / (5 * far.var()), rtol=1e-6)
+
+    @pytest.mark.parametrize("X", [np.full((7, 3), 0.1), np.zeros((4, 2)), np.full((3, 3), 1e8 / 3)], ids=str)
+    def test_entries_that_are_all_the_same_have_1(self, X):
+        assert module.scale_gamma(X) == module.scale_gamma(sparse.csr_array(X)) == 1.0
