@@ -77,6 +77,18 @@ class SummaryRow:
         return scorer if self.committee == 1 else f"{scorer} × {self.committee}"
 
     @property
+    def title(self) -> str:
+        """Return the name that a config gave the method, else what scores."""
+        parts = (self.sampler, self.kernel, self.solver)
+        return self.scorer if self.method == "+".join(part for part in parts if part != "none") else self.method
+
+    @property
+    def details(self) -> str:
+        """Return what the title leaves out: what scores, and the sampler in front of it."""
+        scorer = self.scorer if self.title != self.scorer else ""
+        return f"{scorer} on {self.sampler} sample".strip() if self.sampler not in ("", "none") else scorer
+
+    @property
     def gap_in_short(self) -> str:
         """Return the gap with one digit; "none" where the solver has no certificate."""
         return "none" if not isfinite(self.gap) else f"{self.gap:.0e}" if self.gap > 0 else "0"
@@ -224,7 +236,7 @@ def _table(rows: Sequence[SummaryRow], names: Sequence[str]) -> Table:
 
 def _console_cells(row: SummaryRow) -> dict[str, Text]:
     """Return the cells as Text: a name such as ``[red]`` is printed, not obeyed."""
-    cells = {"dataset": row.dataset, "method": row.method, "solver": row.scorer, "sampler": row.sampler}
+    cells = {"dataset": row.dataset, "method": row.method, "solver": row.title, "sampler": row.sampler}
     told = {name: Text(value) for name, value in cells.items()} | {"secs": Text(f"{row.seconds:.1f}")}
     if row.error:
         return told | {"AUC ± sd": Text("failed", style="red"), "G-mean ± sd": Text("–"), "certificate": Text("–")}

@@ -324,6 +324,16 @@ def test_a_kernel_is_named_and_its_certificate_explained(page):
     assert "linear problem" not in console_text(experiment())
 
 
+def test_two_methods_of_one_solver_are_told_apart_by_their_names():
+    cells = experiment().results
+    named = replace(cells[0], method="balanced", sampler="u1")
+    result = replace(experiment(), results=(cells[0], named))
+    text = " ".join(Reader(render_html(result)).text.split())
+    assert f"balanced {cells[0].solver} on u1 sample" in text
+    first, second = (line.split() for line in console_text(result, width=100).splitlines()[2:4])
+    assert (first[1], second[1:3]) == (cells[0].solver, ["balanced", "u1"])
+
+
 def test_a_committee_is_named_and_explained(page):
     assert "Committee (" not in page
     cells = experiment().results
