@@ -141,7 +141,8 @@ def bring_model(client: MlflowClient, source: Source, trusted: tuple[str, ...] =
             return load_ranker(folder, trusted)
     except (MlflowException, OSError) as error:
         raise RunFailed(
-            f"Expected the files of {source.name} at {source.uri}, got: {str(error)[:200]}. Run `aucflow audit verify`."
+            f"Expected the files of {source.name} at {source.uri}, got: {str(error)[:200].rstrip('.')}. Run `aucflow "
+            "audit verify`."
         ) from error
 
 

@@ -314,7 +314,8 @@ def parquet_errors(path: Path) -> Iterator[None]:
         raise
     except Exception as error:  # a damaged file makes the decoder raise whatever the damage leads it to
         raise BadInput(
-            f"{path.name}: expected a Parquet file, got: {str(error)[:200]}. Write the file again, or name its format."
+            f"{path.name}: expected a Parquet file, got: {str(error)[:200].rstrip('.')}. Write the file again, or name "
+            "its format."
         ) from None
 
 

@@ -213,6 +213,11 @@ def test_parquet_refuses_nested_and_binary_columns(tmp_path, column):
     assert "got column 'odd' of type" in refusal(readers.read_parquet, tmp_path / "data.parquet")
 
 
+def test_what_is_no_parquet_file_is_told_in_whole_sentences(tmp_path):
+    told = refusal(readers.read_parquet, write(tmp_path, b"PAR0" * 80, "junk.parquet"))
+    assert told.startswith("junk.parquet: expected a Parquet file, got: ") and ".." not in told
+
+
 @FUZZ
 @given(st.data())
 def test_a_damaged_parquet_file_is_a_table_or_bad_input(tmp_path, data):
