@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from aucsolvers._rows import FLOATS, row_scores
+from aucsolvers._rows import FLOATS, inner, row_scores
 from aucsolvers.metrics import auc_of_classes, best_gmean_threshold
 
 CONVERGED = "converged"
@@ -66,9 +66,33 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
 
     def _validate_fit(self, X, y, dtype=np.float64):
         """Return X, C-ordered or CSR, of ``dtype`` (FLOATS: either) and y as an array of ±1.0; set ``classes_``."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, order="C")
-        self.classes_ = two_labels(y)
-        return X, np.where(y == self.classes_[1], 1.0, -1.0)
+        X, positive = self._validate_classes(X, y, dtype)
+        return X, np.where(positive, 1.0, -1.0)
+
+    def _validate_classes(self, X, y, dtype, finite=True):
+        """Return X as ``_validate_fit`` does and the mask of the positive class; set ``classes_``.
+
+        With finite=False nan and infinity in a dense X are left to the caller to find and refuse.
+        """
+        X, y, labels = self._validate_arrays(X, y, dtype, finite)
+        self.classes_ = two_labels(y) if labels is None else labels
+        return X, y == self.classes_[1]
+
+    def _validate_arrays(self, X, y, dtype, finite=True, reset=True):
+        """Return X, C-ordered or CSR, and y, checked, and their labels if these are two whole numbers, or None.
+
+        Arrays that are to be taken as they are skip scikit-learn's checks, which cost more than a fit to few rows.
+        """
+        labels = two_whole_numbers(y) if _is_plain(X, y, dtype) and (reset or self._has_known_columns(X)) else None
+        if labels is not None and (not finite or _is_finite(X)):
+            self.n_features_in_ = X.shape[1]
+            vars(self).pop("feature_names_in_", None)  # of an earlier fit, to a frame
+            return X, y, labels
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
+        return X, y, two_whole_numbers(y)
+
+    def _has_known_columns(self, X):
+        return X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_")
 
     def _publish_certificate(self, result):
         """Set the attributes that tell how good the fit is, from a driver's result; warn if it did not converge."""
@@ -99,6 +123,24 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         return tags
 
 
+def _is_plain(X, y, dtype):
+    """Return whether X and y are arrays that scikit-learn's checks would hand back as they are, their values apart."""
+    return (
+        type(X) is type(y) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in (dtype if isinstance(dtype, tuple) else (dtype,))
+        and X.flags.c_contiguous
+        and X.size > 0
+        and y.shape == X.shape[:1]
+    )
+
+
+def _is_finite(X):
+    """Return whether dense X has squares whose sum is finite, hence neither nan nor infinity."""
+    values = X.reshape(-1)
+    return np.isfinite(inner(values, values))
+
+
 def two_labels(y):
     """Return the two labels in y, ascending, or say what is wrong with it."""
     labels = two_whole_numbers(y)
@@ -123,7 +165,8 @@ def two_whole_numbers(y):
     """
     if y.ndim == 1 and y.dtype.kind in "biuf":
         low, high = y.min(), y.max()
-        if low < high and low == int(low) and high == int(high) and np.all((y == low) | (y == high)):
+        whole = -np.inf < low < high < np.inf and low == int(low) and high == int(high)
+        if whole and np.count_nonzero(y == low) + np.count_nonzero(y == high) == y.size:
             return np.array([low, high], dtype=y.dtype)
     return None
 

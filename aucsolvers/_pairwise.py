@@ -60,8 +60,21 @@ def record_square(trace, updates, w, X, positive, lam, centre=None):
 
 def mean_pair_square(s_pos, s_neg):
     """Return 1/2k sum_ij (1 - s_i + s_j)^2: half the squared mean error and the variances of the two classes."""
-    error = 1.0 - (s_pos.mean() - s_neg.mean())
-    return 0.5 * float(error * error + s_pos.var() + s_neg.var())
+    (m_pos, v_pos), (m_neg, v_neg) = _mean_and_variance(s_pos), _mean_and_variance(s_neg)
+    error = 1.0 - (m_pos - m_neg)
+    return 0.5 * (error * error + v_pos + v_neg)
+
+
+@kernel(fastmath=REDUCE)
+def _mean_and_variance(values):
+    total = square = 0.0
+    for i in range(values.size):
+        total += values[i]
+    mean = total / values.size
+    for i in range(values.size):
+        deviation = values[i] - mean
+        square += deviation * deviation
+    return mean, square / values.size
 
 
 def scores_about(centre, X, w):

@@ -4,6 +4,7 @@ import numpy as np
 
 from aucsolvers._jit import kernel
 
+CROWDED = 16  # moves a score, from which its sort by insertion is given up
 FEW = 2000  # scores up to which numpy's sort is the faster one; from there on radix sort is, up to seven times
 
 
@@ -92,6 +93,54 @@ def _radix_sorted(scores):
         key = keys[i]
         keys[i] = key ^ top if key & top else ~key
     return keys.view(np.float64)
+
+
+@kernel(error_model="numpy")
+def argsort(scores):
+    """Return the places of the scores in ascending order: sorted into buckets, in which insertion puts few right.
+
+    Where scores crowd together, so that insertion would take long, Shell's sort takes over.
+    """
+    n = scores.size
+    low, high = scores.min(), scores.max()
+    scale = n / (high - low)
+    scale = scale if scale < np.inf else 0.0  # of equal scores or none; of infinite ones it may be no number
+    bucket, start = np.empty(n, dtype=np.uint32), np.zeros(n + 2, dtype=np.uint32)
+    for i in range(n):
+        position = (scores[i] - low) * scale
+        position = position if position > 0.0 else 0.0
+        bucket[i] = np.uint32(position if position < n else n)
+        start[bucket[i] + np.uint32(1)] += np.uint32(1)
+    for b in range(n):
+        start[b + 1] += start[b]
+    order = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        order[start[bucket[i]]] = i
+        start[bucket[i]] += np.uint32(1)
+    if not _insert(scores, order, 1, CROWDED * n):
+        gap = 1
+        while gap < n // 3:
+            gap = 3 * gap + 1
+        while gap > 0:
+            _insert(scores, order, gap, n * n)
+            gap //= 3
+    return order
+
+
+@kernel()
+def _insert(scores, order, gap, most):
+    """Sort every gap-th place by insertion; return whether it took no more than so many moves, or give up."""
+    moves = 0
+    for q in range(gap, order.size):
+        i, p = order[q], q
+        while p >= gap and scores[order[p - gap]] > scores[i]:
+            order[p] = order[p - gap]
+            p -= gap
+            moves += 1
+        order[p] = i
+        if moves > most:
+            return False
+    return True
 
 
 @kernel()

@@ -7,9 +7,8 @@ row and all sums run in order of arrival: where a chunk ends and the next begins
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
-from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace, two_whole_numbers
+from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._certify import Objective, checked_rows
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
 from aucsolvers._rows import FLOATS, row_scores
@@ -102,9 +101,8 @@ class OnlineScorer(LinearScorer):
 
     def _validate_chunk(self, X, y, classes, first):
         """Return X, C-ordered or CSR, and y as an array of ±1.0; set ``classes_`` if the stream begins here."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", reset=first)
-        labels = two_whole_numbers(y) if classes is None else None
-        if labels is None:
+        X, y, labels = self._validate_arrays(X, y, FLOATS, reset=first)
+        if labels is None or classes is not None:
             check_classification_targets(y)
             labels = np.unique(y if classes is None else np.append(np.unique(y), classes))
         known = self.classes_ if not first else labels if classes is None else np.unique(classes)

@@ -21,11 +21,23 @@ import numpy as np
 from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._gram import add_both, add_lower, room_for
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
-from aucsolvers._ranking import Ranking, bucket_grid, count_below, won_pairs
-from aucsolvers._rows import add, add_scaled, as_rows, gram, inner, products, row_products, row_scores, weighted_row_sum
+from aucsolvers._ranking import Ranking, argsort, bucket_grid, count_below, won_pairs
+from aucsolvers._rows import (
+    add,
+    add_scaled,
+    as_rows,
+    gram,
+    inner,
+    products,
+    row_products,
+    row_scores,
+    squared_norms,
+    weighted_row_sum,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +131,7 @@ class SVMOR(LinearScorer):
     An iteration sorts the smaller class, n_min rows, and locates the larger one's scores in a bucket grid:
     O(n d + n + n_min log n_min), plus that for each trial of the line search, without the n d. Newton adds its matrix
     up to 1024 features, O(r d^2 + d^3) for the r rows in the band (stored values instead of one of the d if CSR), of
-    either class at first at most 2048 or 32 d evenly spaced ones, after short steps more; with more features an r x r
+    either class at first a sample of at most 2048 or 32 d, after short steps more; with more features an r x r
     system in O(r^3) where r <= 1024, else conjugate gradients, one product with these rows and their transpose each.
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
     so on. None of this touches the certificate, which is of all rows. Memory: a copy of the rows (for conjugate
@@ -441,6 +453,11 @@ class _Problem:
     def k(self):
         return self.few.shape[0] * self.many.shape[0]
 
+    @cached_property
+    def lengths(self):
+        """The squared lengths of the few and of the many."""
+        return squared_norms(self.few), squared_norms(self.many)
+
     def thinned(self, n_rows):
         """Return the problem on so many evenly spaced rows, at most half of them of the smaller class."""
         n_few = min(self.few.shape[0], n_rows // 2)
@@ -457,16 +474,15 @@ class _Problem:
     def scores(self, w):
         """Return the scores of the few and of the many, up to a common shift that keeps rounding small."""
         s_few, s_many = products(self.few, w), products(self.many, w)
-        centre = s_many.mean()
-        return s_few - centre, s_many - centre
+        _centre(s_few, s_many)
+        return s_few, s_many
 
     def pull(self, of_few, of_many):
         """Return 1/k sum a z from the sums of a over each row's pairs."""
         return (weighted_row_sum(self.few, of_few) - weighted_row_sum(self.many, of_many)) / self.k
 
     def band(self, s_few, s_many, width):
-        order = np.argsort(s_few)
-        return _Band(width, order, *_survey(order, s_few, s_many, width, self.squared))
+        return _Band(width, *_survey(s_few, s_many, width, self.squared))
 
     def origin(self):
         """Return the point w = 0 with the widest band: all u are 1, in the band and as steep as beyond it."""
@@ -543,32 +559,16 @@ class _Problem:
     def search_line(self, point, direction):
         """Return the step to about the minimum along the direction, the scores there, and their band.
 
-        A trial costs no product with the rows: scores are linear in the step. The slope rises with the step, so a
-        bracket of its sign change is kept and cut where the slope's chord crosses 0, or at least at a tenth.
+        A trial costs no product with the rows: scores are linear in the step.
         """
         d_few, d_many = self.scores(direction)
         fixed, rising = self.lam * inner(point.w, direction), self.lam * inner(direction, direction)
-        start = inner(point.gradient, direction)
-        low, slope_low, high, slope_high, side, trial = 0.0, start, np.inf, np.inf, 0, 1.0
-        for _ in range(MAX_TRIALS):
-            step = trial  # what is returned is what the scores and the band belong to, also when trials run out
-            s_few, s_many = point.s_few + step * d_few, point.s_many + step * d_many
-            band = self.band(s_few, s_many, point.width)
-            slope = fixed + step * rising - (inner(band.of_few, d_few) - inner(band.of_many, d_many)) / self.k
-            # beyond the minimum a small slope is not enough: where the kink is sharp P may have risen by much
-            risen = step * (fixed + 0.5 * step * rising) + band.loss - point.band.loss if slope > 0.0 else 0.0
-            if (abs(slope) <= FLAT * abs(start) and risen <= 0.0) or high - low <= 1e-6 * low:
-                break
-            # an end that stays counts half (Illinois): else the chord to a steep end creeps along from the other one
-            if slope < 0.0:
-                slope_high *= 0.5 if side < 0 else 1.0
-                low, slope_low, side = step, slope, -1
-            else:
-                slope_low *= 0.5 if side > 0 else 1.0
-                high, slope_high, side = step, slope, 1
-            cut = slope_low / (slope_low - slope_high)
-            trial = 2.0 * step if high == np.inf else low + min(0.9, max(0.1, cut)) * (high - low)
-        return step, s_few, s_many, band
+        scores = point.s_few, d_few, point.s_many, d_many
+        origin = point.band.loss, inner(point.gradient, direction)
+        step, s_few, s_many, band = _search_line(
+            *scores, point.width, self.squared, fixed, rising, *origin, FLAT, MAX_TRIALS
+        )
+        return step, s_few, s_many, _Band(point.width, *band)
 
     def steepness(self, width):
         """Return the loss's second derivative in a band of this half width."""
@@ -584,12 +584,12 @@ class _Problem:
         factor = self.steepness(ratio * point.width) / self.k
         if d <= LARGEST_HESSIAN and not (sparse.issparse(self.few) and n_few * d > LARGEST_SUMS):
             # LAPACK's own driver: on tiny data the checks around it would cost as much as all the rest
-            hessian = _hessian(self, _curvature(point.band, factor, self.sample))
+            hessian = _hessian(self, _curvature(self, point.band, factor, self.sample))
             _, direction, failed = linalg.lapack.dposv(hessian.T, -gradient, lower=0, overwrite_a=1)
             if not failed:
                 return direction
             logger.info("conjugate gradients for this step: lam=%g is lost in the Hessian's rounding", self.lam)
-        pairs = _curvature(point.band, factor, self.many.shape[0])
+        pairs = _curvature(self, point.band, factor, self.many.shape[0])
         # exactly where it can be: with small lam, rough steps never settle which pairs are at the kink
         if d > LARGEST_HESSIAN and 0 < len(pairs.few) + len(pairs.many) <= LARGEST_HESSIAN:
             return _solve_by_rows(self, pairs, gradient)
@@ -613,40 +613,51 @@ class _Curvature:
 
     few: np.ndarray  # row numbers
     many: np.ndarray
+    few_weights: np.ndarray  # how many rows each of these stands for
+    many_weights: np.ndarray
     first: np.ndarray  # per row of the many: it is paired with those at first <= place < last
     last: np.ndarray
-    of_few: np.ndarray  # numbers of pairs
+    of_few: np.ndarray  # how many pairs, over all of the row
     of_many: np.ndarray
-    factor: float  # c/k, times the number of pairs that each of these stands for
+    factor: float  # c/k
 
 
-def _curvature(band, factor, most):
+def _curvature(problem, band, factor, most):
     """Return the pairs in the band, of at most so many rows of either class.
 
-    Evenly spaced rows in the band stand for all of them: the Hessian is a mean over pairs, its error turns the
-    direction by little where there are many more rows than features, and touches neither the gradient nor the gap.
+    A sample stands for all: the Hessian is a mean over pairs, its error turns the direction by little where there are
+    many more rows than features, and touches neither the gradient nor the gap. Half of it is spread evenly, half by
+    squared length: of a feature that few rows have, these rows are nearly all the curvature, and long once scaled.
     """
-    *arrays, each = _sample_band(band.order, band.members, band.first, band.last, most)
-    return _Curvature(*arrays, factor * each)
+    places, few_weights, many, many_weights = _pairs_in_band(band.members, band.first, band.last)
+    if len(places) > most:
+        taken, few_weights = _sample(problem.lengths[0][band.order[places]], most)
+        places = places[taken]
+    if len(many) > most:
+        taken, many_weights = _sample(problem.lengths[1][many], most)
+        many = many[taken]
+    counts = _count_sampled(band.order, places, few_weights, band.first, band.last, many, many_weights)
+    return _Curvature(*counts, factor)
 
 
 def _hessian(problem, pairs):
     """Return H as a dense matrix; only its lower triangle is right (that is all that is read)."""
     few, many, d = problem.few, problem.many, problem.few.shape[1]
     sums = np.zeros((len(pairs.few) + 1, d))
-    _sum_bands(as_rows(many), pairs.many, pairs.first, pairs.last, sums)
-    hessian = gram(many, pairs.many, pairs.of_many)
+    _sum_bands(as_rows(many), pairs.many, pairs.many_weights, pairs.first, pairs.last, pairs.few_weights, sums)
     if sparse.issparse(few):
         mixed = np.zeros((d, d))
         _add_mixed(*as_rows(few), pairs.few, sums, mixed)
+        hessian = gram(many, pairs.many, pairs.of_many)
         hessian += gram(few, pairs.few, pairs.of_few)
         hessian -= mixed + mixed.T
+        hessian *= pairs.factor
     else:
-        rows = few[pairs.few]
-        half = rows.T @ (0.5 * pairs.of_few[:, None] * rows - sums[:-1])
-        hessian += half
-        hessian += half.T
-    hessian *= pairs.factor
+        block, total = room_for(max(len(pairs.few), len(pairs.many)), d)
+        _add_squares(many, pairs.many, pairs.of_many, block, total)
+        _add_mixed_products(few, pairs.few, pairs.of_few, sums, block, total)
+        hessian = np.empty((d, d))
+        np.multiply(total[:d, :d], pairs.factor, out=hessian)
     hessian.ravel()[:: d + 1] += problem.lam
     return hessian
 
@@ -744,17 +755,63 @@ def _split_about(centre, sign, rows, in_few, few, many):
             target[f] = sign * (rows[i, f] - centre[f])
 
 
+@kernel()
+def _centre(s_few, s_many):
+    """Take the mean score of the many from all scores."""
+    centre = s_many.mean()
+    for i in range(s_few.size):
+        s_few[i] -= centre
+    for j in range(s_many.size):
+        s_many[j] -= centre
+
+
 @kernel(error_model="numpy")
-def _survey(order, s_few, s_many, width, squared):
-    """Return what a _Band holds after its order: of rows in their own order, but for members and beyond."""
+def _search_line(s_few, d_few, s_many, d_many, width, squared, fixed, rising, loss, start, flat, trials):
+    """Return the step to about the minimum along a line, the scores there, and what a _Band holds after its width.
+
+    A step of 1 changes the scores by ``d_few`` and ``d_many`` and the slope of lam/2 ||w||^2, ``fixed``, by ``rising``;
+    ``loss`` and ``start`` are the loss and the objective's slope at step 0. The slope rises with the step, so a bracket
+    of its sign change is kept and cut where the slope's chord crosses 0, or at least at a tenth.
+    """
+    k = float(len(s_few)) * len(s_many)
+    low, slope_low, high, slope_high, side, trial = 0.0, start, np.inf, np.inf, 0, 1.0
+    for _ in range(trials):
+        step = trial  # what is returned is what the scores and the band belong to, also when trials run out
+        at_few, at_many = s_few + step * d_few, s_many + step * d_many
+        band = _survey(at_few, at_many, width, squared)
+        of_few, of_many, at_loss = band[6], band[7], band[8]
+        slope = fixed + step * rising - (inner(of_few, d_few) - inner(of_many, d_many)) / k
+        # beyond the minimum a small slope is not enough: where the kink is sharp P may have risen by much
+        risen = step * (fixed + 0.5 * step * rising) + at_loss - loss if slope > 0.0 else 0.0
+        if (abs(slope) <= flat * abs(start) and risen <= 0.0) or high - low <= 1e-6 * low:
+            break
+        # an end that stays counts half (Illinois): else the chord to a steep end creeps along from the other one
+        if slope < 0.0:
+            slope_high *= 0.5 if side < 0 else 1.0
+            low, slope_low, side = step, slope, -1
+        else:
+            slope_low *= 0.5 if side > 0 else 1.0
+            high, slope_high, side = step, slope, 1
+        cut = slope_low / (slope_low - slope_high)
+        trial = 2.0 * step if high == np.inf else low + min(0.9, max(0.1, cut)) * (high - low)
+    return step, at_few, at_many, band
+
+
+@kernel(error_model="numpy")
+def _survey(s_few, s_many, width, squared):
+    """Return what a _Band holds after its width: of rows in their own order, but for members and beyond."""
     n, m = len(s_few), len(s_many)
+    order = argsort(s_few)
     grid = bucket_grid(s_few[order])
-    first, last, members, beyond, of_places, of_many, loss, slope = _sum_pairs(*grid, s_many, width, squared)
+    ordered, start, origin, scale = grid
+    first, last, members, beyond, of_places, of_many, loss, slope = _sum_pairs(
+        ordered, start, origin, scale, s_many, width, squared
+    )
     of_few = np.empty(n)
     for q in range(n):
         of_few[order[q]] = of_places[q]
     k = float(n) * m
-    return grid, first, last, members, beyond, of_few, of_many, loss / k, slope / k
+    return order, grid, first, last, members, beyond, of_few, of_many, loss / k, slope / k
 
 
 @kernel(error_model="numpy")
@@ -858,48 +915,98 @@ def _curve_pairs(few, many, first, last, members):
 
 
 @kernel()
-def _sample_band(order, members, first, last, most):
-    """Return the fields of a _Curvature but for the last, and how many pairs each of these stands for."""
-    n, m = len(order), len(first)
-    every_few = 1 + np.count_nonzero(members) // (most + 1)
-    every_many = 1 + np.count_nonzero(first < last) // (most + 1)
-    # 1. places in the band, every so many of them; place[q] is how many are taken before place q
-    place, few = np.zeros(n + 1, dtype=np.int64), np.empty(n, dtype=np.int64)
-    seen = taken = 0
-    for q in range(n):
-        place[q] = taken
-        if members[q] > 0.0:
-            if seen % every_few == 0:
-                few[taken] = order[q]
-                taken += 1
-            seen += 1
-    place[n] = taken
-    # 2. the same for rows of the many, and how many runs of theirs cover each place
-    many, size = np.empty(m, dtype=np.int64), 0
-    opened = np.zeros(taken + 1)
-    for j in range(m):
-        if first[j] < last[j]:
-            if size % every_many == 0:
-                many[size // every_many] = j
-                opened[place[first[j]]] += 1.0
-                opened[place[last[j]]] -= 1.0
+def _sample(lengths, most):
+    """Return at most so many places, ascending, and how many places each stands for: a systematic sample.
+
+    A place is taken in proportion to 1 + length / mean length, and for certain if it is due more than once.
+    """
+    n, total = lengths.size, lengths.sum()
+    sample, weights = np.empty(most, dtype=np.int64), np.empty(most)
+    size, due = 0, 0.5
+    for k in range(n):
+        share = 0.5 * most * (1.0 / n + (lengths[k] / total if total > 0.0 else 0.0))
+        share = min(share, 1.0)
+        due += share
+        if due >= 1.0 and size < most:
+            sample[size], weights[size] = k, 1.0 / share
             size += 1
-    many = many[: (size + every_many - 1) // every_many]
-    for q in range(taken):
-        opened[q + 1] += opened[q]
-    begin, end = place[first[many]], place[last[many]]
-    return few[:taken], many, begin, end, opened[:taken], (end - begin).astype(np.float64), every_few * every_many
+            due -= 1.0
+    return sample[:size], weights[:size]
+
+
+@kernel()
+def _pairs_in_band(members, first, last):
+    """Return the places and the rows of the many that have pairs in the band, each with a weight of 1."""
+    places, many = np.flatnonzero(members), np.flatnonzero(first < last)
+    return places, np.ones(places.size), many, np.ones(many.size)
+
+
+@kernel()
+def _count_sampled(order, places, few_weights, first, last, many, many_weights):
+    """Return the fields of a _Curvature but for the last."""
+    n = len(order)
+    # taken[q]: how many of the sample come before place q; weight[t]: how many rows the first t of them stand for
+    taken, weight = np.zeros(n + 1, dtype=np.int64), np.zeros(len(places) + 1)
+    for t in range(len(places)):
+        taken[places[t] + 1] = 1
+        weight[t + 1] = weight[t] + few_weights[t]
+    for q in range(n):
+        taken[q + 1] += taken[q]
+    begin, end = taken[first[many]], taken[last[many]]
+    opened, of_many = np.zeros(len(places) + 1), np.empty(len(many))
+    for j in range(len(many)):
+        opened[begin[j]] += many_weights[j]
+        opened[end[j]] -= many_weights[j]
+        of_many[j] = many_weights[j] * (weight[end[j]] - weight[begin[j]])
+    # rounding may leave less than nothing of runs that have all ended
+    of_few = np.maximum(np.cumsum(opened)[:-1], 0.0) * few_weights
+    return order[places], many, few_weights, many_weights, begin, end, of_few, of_many
 
 
 @kernel(fastmath={"contract"})
-def _sum_bands(rows, which, first, last, sums):
-    """Set sums[q] to the sum of rows which[j] with first[j] <= q < last[j]: added at one end, removed at the other."""
+def _sum_bands(rows, which, weights, first, last, place_weights, sums):
+    """Set sums[q] to the weighted sum of rows which[j] with first[j] <= q < last[j], times the place's own weight.
+
+    A row is added at one end and removed at the other. The last place is beyond all.
+    """
     for j in range(which.size):
-        add(rows, which[j], 1.0, sums[first[j]])
-        add(rows, which[j], -1.0, sums[last[j]])
-    for q in range(1, sums.shape[0]):
-        for f in range(sums.shape[1]):
-            sums[q, f] += sums[q - 1, f]
+        add(rows, which[j], weights[j], sums[first[j]])
+        add(rows, which[j], -weights[j], sums[last[j]])
+    total = np.zeros(sums.shape[1])
+    for q in range(place_weights.size):
+        weight = place_weights[q]
+        for f in range(total.size):
+            total[f] += sums[q, f]
+            sums[q, f] = weight * total[f]
+
+
+@kernel(fastmath={"contract"})
+def _add_squares(rows, which, weights, block, total):
+    """Add sum_j weights[j] xx' to the lower triangle of total, x being rows[which[j]]."""
+    size = block.shape[1]
+    for start in range(0, which.size, size):
+        if start + size > which.size:
+            block[:] = 0.0
+        for i in range(min(size, which.size - start)):
+            row, root = rows[which[start + i]], np.sqrt(weights[start + i])
+            for f in range(row.size):
+                block[f, i] = root * row[f]
+        add_lower(block, total)
+
+
+@kernel(fastmath={"contract"})
+def _add_mixed_products(rows, which, counts, sums, block, total):
+    """Add sum_q (counts[q] xx' - x sums[q]' - sums[q] x') to the lower triangle of total, x being rows[which[q]]."""
+    size, other = block.shape[1], np.zeros_like(block)
+    for start in range(0, which.size, size):
+        if start + size > which.size:
+            block[:] = 0.0
+        for i in range(min(size, which.size - start)):
+            row, half, own = rows[which[start + i]], 0.5 * counts[start + i], sums[start + i]
+            for f in range(row.size):
+                block[f, i] = row[f]
+                other[f, i] = half * row[f] - own[f]
+        add_both(block, other, total)
 
 
 @kernel(fastmath={"contract"})

@@ -13,13 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
+from sklearn.utils import assert_all_finite
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._gram import add_lower, room_for
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import check_squares, mean_pair_square, record_square, row_sum_about, scores_about
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._ranking import Ranking
-from aucsolvers._rows import FLOATS, inner, row_scores, weighted_row_sum, with_short_indices
+from aucsolvers._rows import FLOATS, add, dot, inner, weighted_row_sum, with_short_indices
 from aucsolvers.metrics import square_slopes
 
 logger = logging.getLogger(__name__)
@@ -27,7 +29,7 @@ logger = logging.getLogger(__name__)
 SOLVERS = ("auto", "cholesky", "cg")
 LARGEST_CHOLESKY = 4096  # features: the matrix then takes 128 MiB
 MAX_REFINEMENTS = 5
-BLOCK_BYTES = 2**18  # of rows centred at a time: they are multiplied while in the second-level cache
+CENTRE_ROWS = 1024  # about so many, evenly spaced, tell where the rows are
 
 
 class LSSVM(LinearScorer):
@@ -120,12 +122,18 @@ class LSSVM(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y, dtype=FLOATS)
-        check_squares(X)
-        drive = solve_by_cholesky if self._factors(X) else solve_by_conjugate_gradients
-        result = drive(X, y, self.lam, self.tol, self.max_iter)
+        X, positive = self._validate_classes(X, y, FLOATS, finite=False)
+        moments = class_moments(X, positive) if self._factors(X) else None
+        # nan, infinity and overflow show in the moments: only for words about them, and without moments, read X again
+        if moments is None or not moments.reach <= largest_feature(X):
+            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+            check_squares(X)
+        if moments is None:
+            result = solve_by_conjugate_gradients(X, positive, self.lam, self.tol, self.max_iter)
+        else:
+            result = solve_by_cholesky(moments, X, positive, self.lam, self.tol, self.max_iter)
         self.gradient_norm_ = float(np.sqrt(2.0 * self.lam * result.dual_gap))
-        return self._publish(result, X, y)
+        return self._publish(result, X, positive)
 
     def _factors(self, X):
         """Return whether to factor the Hessian of X."""
@@ -139,22 +147,23 @@ class LSSVM(LinearScorer):
 # Drivers ---------------------------------------------------------------------------------------------------------
 
 
-def solve_by_cholesky(X, y, lam, tol, max_iter):
-    """Minimise Q by factoring its Hessian; X is dense, y is +-1. Return a SolverResult (nothing to go on from)."""
-    trace, positive = Trace(), y > 0
-    moments = class_moments(X, positive)
+def solve_by_cholesky(moments, X, positive, lam, tol, max_iter):
+    """Minimise Q by factoring its Hessian; X is dense, ``positive`` a mask. Return a SolverResult (nothing to go on
+    from).
+    """
+    trace = Trace()
     b, hessian = moments.b, moments.hessian(lam)
-    try:
-        factor = linalg.cho_factor(hessian, check_finite=False)
-    except linalg.LinAlgError:
+    # LAPACK's own driver: on small data the checks around it would cost as much as all the rest
+    factor, solution, failed = linalg.lapack.dposv(hessian, b)
+    if failed:
         logger.info("conjugate gradients instead of cholesky: lam=%g is lost in the rounding of the covariances", lam)
-        return solve_by_conjugate_gradients(X, y, lam, tol, max_iter)
+        return solve_by_conjugate_gradients(X, positive, lam, tol, max_iter)
     trace.add_with_auc(0, 0.5, float(b @ b) / (2.0 * lam), 0.5)  # w = 0: Q = 1/2, dQ = b, all scores tied
-    w, n_iter = -linalg.cho_solve(factor, b, check_finite=False), 1
+    w, n_iter = -solution, 1
     # 1. the usual case: the moments certify w, and the rows are read once more, for their scores
     gap = moments.gap_bound(hessian, w, lam)
     if gap <= tol:
-        ranking = Ranking(row_scores(X, w), positive)
+        ranking = _Scores(X, positive, w)
         area, threshold = ranking.auc_and_threshold()
         objective = 0.5 * lam * float(w @ w) + mean_pair_square(ranking.pos, ranking.neg)
         trace.add_with_auc(n_iter, objective, gap, area)
@@ -163,14 +172,14 @@ def solve_by_cholesky(X, y, lam, tol, max_iter):
     gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam, moments.centre)
     while gap > tol and n_iter <= min(MAX_REFINEMENTS, max_iter):
         n_iter += 1
-        w = w - linalg.cho_solve(factor, gradient, check_finite=False)
+        w = w - linalg.lapack.dpotrs(factor, gradient)[0]
         gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam, moments.centre)
     status = CONVERGED if gap <= tol else MAX_ITER
     return SolverResult(w, None, objective, gap, n_iter, status, trace.as_history())
 
 
-def solve_by_conjugate_gradients(X, y, lam, tol, max_iter):
-    """Minimise Q by preconditioned conjugate gradients; X is dense or CSR, y is +-1. Return a SolverResult.
+def solve_by_conjugate_gradients(X, positive, lam, tol, max_iter):
+    """Minimise Q by preconditioned conjugate gradients; X is dense or CSR, ``positive`` a mask. Return a SolverResult.
 
     Wide X is not preconditioned: its Hessian is lam I plus a matrix of rank below n, so some n iterations are enough
     whatever the features' scales; a diagonal would scatter the d - n + 1 equal eigenvalues that this rests on.
@@ -178,7 +187,7 @@ def solve_by_conjugate_gradients(X, y, lam, tol, max_iter):
     The gradient is recomputed from w at each iteration instead of carried along by recurrence: the certificate is then
     that of w, at the price of two more products with X.
     """
-    trace, positive, w = Trace(), y > 0, np.zeros(X.shape[1])
+    trace, w = Trace(), np.zeros(X.shape[1])
     X, centre = (with_short_indices(X), None) if sparse.issparse(X) else (X, _centre(X))
     is_wide = X.shape[1] > X.shape[0]
     inverse_diagonal = np.ones_like(w) if is_wide else 1.0 / _hessian_diagonal(X, positive, lam, centre)
@@ -251,6 +260,8 @@ class Moments(NamedTuple):
     centre: np.ndarray
     means: np.ndarray  # m- and m+, each less the centre
     spread: np.ndarray  # S+ + S-, upper triangle
+    size: float  # M, with M^2 the mean square of the rows' lengths, summed over the classes
+    n: int  # rows
     rounding: float  # bound on the relative rounding error of a sum over the rows
 
     @property
@@ -259,9 +270,14 @@ class Moments(NamedTuple):
 
     def hessian(self, lam):
         """Return S+ + S- + bb' + lam I, upper triangle."""
-        hessian = self.spread + np.outer(self.b, self.b)
-        hessian[np.diag_indices_from(hessian)] += lam
+        hessian = np.empty_like(self.spread)
+        _add_ridge(self.spread.T, self.b, lam, hessian.T)
         return hessian
+
+    @property
+    def reach(self):
+        """A bound on the magnitude of features; nan or infinite if any of them is."""
+        return float(np.abs(self.centre).max() + np.sqrt(self.n) * self.size)
 
     def gap_bound(self, hessian, w, lam):
         """Return a bound on ||dQ(w)||^2/(2 lam) that allows for the rounding of the moments.
@@ -272,65 +288,106 @@ class Moments(NamedTuple):
         the squares of all those lengths sum to M^2.
         """
         residual = linalg.blas.dsymv(1.0, hessian, w) + self.b
-        size = np.sqrt(self.spread.trace() + np.vdot(self.means, self.means))
-        bound = np.linalg.norm(residual) + self.rounding * size * (1.0 + size * np.linalg.norm(w))
+        bound = np.sqrt(residual @ residual) + self.rounding * self.size * (1.0 + self.size * np.sqrt(w @ w))
         return float(bound) ** 2 / (2.0 * lam)
 
 
 def class_moments(X, positive):
     """Return the Moments of dense X, float64 or float32, read once: about the cost of X'X.
 
-    Blocks of rows are centred by class about the blocks' own means, in the cache, and added up by symmetric rank-k
-    updates. Sets of n_a and n_b rows with means m_a, m_b and scatter S_a, S_b have together the scatter
-
-        S_a + S_b + n_a n_b/(n_a + n_b) (m_a - m_b)(m_a - m_b)'                 (Chan, Golub, LeVeque 1983)
-
-    so that a block brings two more rows: its classes' distances from the means so far.
+    With c a point among the rows, T = 1/n+ sum_+ (x - c)(x - c)' + 1/n- sum_- (x - c)(x - c)' and m the class means
+    less c, S+ + S- = T - m+ m+' - m- m-'. What that cancels is no more than bb' brings back to the Hessian.
+    Blocks of rows are centred and transposed in the cache, with the two classes' indicators as further columns, whose
+    products with the others are the means.
     """
     n, d = X.shape
-    size = min(n, max(d, BLOCK_BYTES // (8 * d)))
-    group = positive.view(np.uint8)
-    sizes, counts = np.bincount(group, minlength=2), np.zeros(2)
-    centre, means, spread = _centre(X), np.zeros((2, d)), np.zeros((d, d), order="F")
-    block = np.empty((size + 2, d))
-    for start in range(0, n, size):
-        rows = X[start : start + size]
-        filled = block[: len(rows) + 2]
-        _centre_block(rows, group[start : start + size], centre, 1.0 / np.sqrt(sizes), counts, means, filled)
-        spread = linalg.blas.dsyrk(1.0, filled.T, beta=1.0, c=spread, overwrite_c=True)
+    n_pos, centre = np.count_nonzero(positive), _centre(X)
+    block, total = room_for(n, d + 2)
+    _add_products(X, positive.view(np.uint8), centre, np.sqrt([1.0 / (n - n_pos), 1.0 / n_pos]), block, total)
+    means, square = total[d : d + 2, :d].copy(), float(total.diagonal()[:d].sum())
+    spread = np.empty((d, d))
+    _take_means(total, means, spread)
     # a sum of m terms has a relative error of at most m/2 eps; 8 sums and products in a row, generously counted
-    longest = size + n / size + d
-    return Moments(centre, means, spread, 4.0 * longest * np.finfo(np.float64).eps)
+    longest = block.shape[1] + n / block.shape[1] + d
+    return Moments(centre, means, spread.T, np.sqrt(square), n, 4.0 * longest * np.finfo(np.float64).eps)
+
+
+def largest_feature(X):
+    """Return a magnitude below which no feature is refused by ``check_squares``."""
+    return np.sqrt(np.finfo(np.float64).max / (8.0 * X.size))
 
 
 def _centre(X):
     """Return a point among the rows of dense X: differences of rows do not see it, their rounding errors do."""
-    return X[: max(1, BLOCK_BYTES // (8 * X.shape[1]))].mean(axis=0, dtype=np.float64)
+    centre = np.zeros(X.shape[1])
+    _add_every(X, 1 + X.shape[0] // CENTRE_ROWS, centre)
+    return centre
 
 
 @kernel(error_model="numpy")
-def _centre_block(rows, group, centre, scale, counts, means, block):
-    """Fill block: rows less their class's mean, then the two rows of Chan's formula, all times the class's scale.
+def _add_every(rows, step, centre):
+    share = 1.0 / (1 + (rows.shape[0] - 1) // step)
+    for i in range(0, rows.shape[0], step):
+        add(rows, np.uint32(i), share, centre)
 
-    ``counts`` and ``means`` (less the centre) of the rows before this block are moved on to include it.
+
+@kernel(fastmath={"contract"})
+def _add_products(rows, group, centre, scale, block, total):
+    """Add Z'Z to the lower triangle of total, Z being the rows less the centre and the indicators of both groups.
+
+    All of it is scaled by group. ``block`` is room for some rows of Z, one a column.
     """
     n, d = rows.shape
-    here, sums = np.zeros(2), np.zeros((2, d))
-    for i in range(n):
-        here[group[i]] += 1.0
-        own = sums[group[i]]
-        for f in range(d):
-            own[f] += rows[i, f] - centre[f]
-    for c in range(2):
-        before, share = counts[c], here[c] / max(counts[c] + here[c], 1.0)
-        weight = scale[c] * np.sqrt(before * share)
-        for f in range(d):
-            sums[c, f] /= max(here[c], 1.0)
-            shift = sums[c, f] - means[c, f]
-            block[n + c, f] = weight * shift
-            means[c, f] += share * shift
-        counts[c] += here[c]
-    for i in range(n):
-        mean, factor = sums[group[i]], scale[group[i]]
-        for f in range(d):
-            block[i, f] = factor * ((rows[i, f] - centre[f]) - mean[f])
+    size = block.shape[1]
+    for start in range(0, n, size):
+        if start + size > n:
+            block[:] = 0.0
+        for i in range(min(size, n - start)):
+            row, k = rows[start + i], group[start + i]
+            factor = scale[k]
+            for f in range(d):
+                block[f, i] = factor * (row[f] - centre[f])
+            block[d + k, i] = factor
+            block[d + 1 - k, i] = 0.0
+        add_lower(block, total)
+
+
+@kernel()
+def _take_means(total, means, spread):
+    """Set the lower triangle of spread to total less the products of the means."""
+    for f in range(spread.shape[0]):
+        for g in range(f + 1):
+            spread[f, g] = total[f, g] - means[0, f] * means[0, g] - means[1, f] * means[1, g]
+
+
+@kernel()
+def _add_ridge(spread, b, lam, hessian):
+    """Set the lower triangle of hessian to spread + bb' + lam I."""
+    for f in range(spread.shape[0]):
+        for g in range(f + 1):
+            hessian[f, g] = spread[f, g] + b[f] * b[g]
+        hessian[f, f] += lam
+
+
+# Scores ----------------------------------------------------------------------------------------------------------
+
+
+class _Scores(Ranking):
+    """The Ranking of a model's finite scores, which are sorted into classes as they are computed."""
+
+    def __init__(self, X, positive, w):
+        n_pos = np.count_nonzero(positive)
+        self.pos, self.neg = np.empty(n_pos), np.empty(len(positive) - n_pos)
+        _score_by_class(X, positive, w, self.pos, self.neg)
+
+
+@kernel()
+def _score_by_class(rows, positive, w, pos, neg):
+    seen = 0
+    for i in range(np.uint32(positive.size)):
+        score = dot(rows, i, w)
+        if positive[i]:
+            pos[seen] = score
+            seen += 1
+        else:
+            neg[i - seen] = score

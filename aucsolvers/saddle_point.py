@@ -17,6 +17,7 @@ import numbers
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._certify import SQUARE, Objective, checked_rows
@@ -25,6 +26,8 @@ from aucsolvers._params import as_generator, check_count, check_positive, check_
 from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._rows import FLOATS, REDUCE, add_rows, as_rows, dot, inner, row_scores, squared_norms
 
+AFRESH = 8  # epochs: a pass over all rows sums up what the steps of so many have added to
+FAR_BYTES = 2**20  # of rows: a second-level cache holds no more
 LOOK_SHARE = 8  # a look at all rows costs half an epoch: at most one for that many epochs of the run so far
 
 
@@ -132,7 +135,7 @@ class SPDAM(LinearScorer):
         batch = min(n, int(self.batch_size) if whole else max(1, round(self.batch_size * n)))
         state = self._state_to_go_on(X.shape) or {"generator": as_generator(self.random_state)}
         result = stochastic_primal_dual(X, y, self.lam, batch, self.tol, self.max_iter, state)
-        # n + 2 d numbers that a stored model does not need, unless it is to go on from here
+        # n + 5 d numbers that a stored model does not need, unless it is to go on from here
         self._state = result.state if self.warm_start else None
         self.rate_ = result.state["rate"]
         return self._publish(result, X, y)
@@ -160,7 +163,8 @@ def _check_batch_size(value):
 def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     """Minimise Q by SPDAM, ``batch`` rows a step; y is +-1. Return a SolverResult whose ``state`` continues the run.
 
-    ``state`` holds ``generator`` and, to go on, ``beta``, ``w`` and ``ahead`` (the extrapolated w).
+    ``state`` holds ``generator`` and, to go on, ``beta``, ``w`` and ``ahead`` (the extrapolated w); for the same rows
+    also ``u`` of the ``epochs`` so far, rows being the same if their class ``means`` are.
     """
     # 1. the class moments that stand for the centred rows, the steps' lengths, and where to start
     n, d = X.shape
@@ -168,7 +172,10 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     centring = centring_of(objective.rows)
     steps = step_sizes(centring.kappa2, lam, n, batch)
     generator = state["generator"]
-    beta, w, ahead = (state.get(name, np.zeros(size)).copy() for name, size in (("beta", n), ("w", d), ("ahead", d)))
+    sizes = ("beta", n), ("w", d), ("ahead", d), ("u", d)
+    beta, w, ahead, u = (state.get(name, np.zeros(size)).copy() for name, size in sizes)
+    epochs = state["epochs"] if np.array_equal(state.get("means"), centring.means) else 0
+    is_far = (X.data if sparse.issparse(X) else X).nbytes > FAR_BYTES
     trace, n_iter, coming = Trace(), 0, 0
     fresh = "w" not in state
 
@@ -181,12 +188,15 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
             coming = min(max_iter, n_iter + max(1, n_iter // LOOK_SHARE))
             if n_iter == max_iter or (look.gap <= tol and not (fresh and n_iter == 0)):
                 break
-        # 3. one epoch of steps, from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up over epochs
+        # 3. one epoch of steps, now and then from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up
+        if epochs % AFRESH == 0:
+            _gather_pulls(as_rows(X), *centring[:3], beta, u)
         batches = draw_batches(n, batch, generator)
-        _epoch(as_rows(X), *centring[:3], centring.b, batches, beta, w, ahead, lam, *steps)
-        n_iter += 1
+        _epoch(as_rows(X), *centring[:3], centring.b, batches, beta, w, ahead, u, lam, *steps, is_far)
+        n_iter, epochs = n_iter + 1, epochs + 1
     status = CONVERGED if look.gap <= tol else MAX_ITER
     state = {"generator": generator, "beta": beta, "w": w, "ahead": ahead, "rate": steps.theta}
+    state.update(u=u, epochs=epochs, means=centring.means)
     history = trace.as_history()
     return SolverResult(w.copy(), -look.threshold, look.objective, look.gap, n_iter, status, history, state)
 
@@ -266,24 +276,24 @@ def _choose(order, draws):
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _epoch(rows, group, means, weight, b, batches, beta, w, ahead, lam, sigma, tau, theta):
-    """Make a step for each row of batches; update beta, w and ahead in place (table 1 of the source).
+def _epoch(rows, group, means, weight, b, batches, beta, w, ahead, u, lam, sigma, tau, theta, is_far):
+    """Make a step for each row of batches; update beta, w, ahead and u in place (table 1 of the source).
 
-    u = 1/n sum_i beta_i x~_i is formed afresh: its rounding cannot pile up over epochs.
+    u is 1/n sum_i beta_i x~_i. Rows that are far, beyond the second-level cache, are asked for ahead of time.
     """
     n, size, visits = beta.shape[0], batches.shape[1], batches.ravel()
-    delta, pull, u = np.zeros(w.shape[0]), np.empty(w.shape[0]), np.zeros(w.shape[0])
+    delta, pull = np.zeros(w.shape[0]), np.empty(w.shape[0])
     changes, moved, offsets = np.empty(size), np.empty(2), np.empty(2)
     square, kept, inverse_tau = inner(b, b), 1.0 / (1.0 + sigma), 1.0 / tau
     c = lam + inverse_tau
-    _add_pulls(rows, group, means, weight, beta, u)
     for step in range(batches.shape[0]):
         # 1. dual: beta_i = (sigma ahead'x~_i + beta_i)/(1 + sigma); delta collects 1/n (change of beta_i) x~_i, but for
         #    the means' part, whose factors are ``moved``
         offsets[0], offsets[1] = inner(means[0], ahead), inner(means[1], ahead)
         moved[:] = 0.0
         for s in range(size):
-            prefetch_row(rows, visits[min(step * size + s + AHEAD, visits.size - 1)])
+            if is_far:
+                prefetch_row(rows, visits[min(step * size + s + AHEAD, visits.size - 1)])
             i = batches[step, s]
             g, old = group[i], beta[i]
             score = dot(rows, i, ahead) - offsets[g]
@@ -297,20 +307,21 @@ def _epoch(rows, group, means, weight, b, batches, beta, w, ahead, lam, sigma, t
         _move(pull, inner(b, pull) / (c + square), 1.0 / c, b, theta, w, ahead)
 
 
-# Sums and stores never share a loop, as _rows.py explains. Inlined: a call may resolve to one copy of the function in
-# the process that compiles it and to another, optimised apart, in one that loads it from the cache: other last bits.
-
-
-@kernel(error_model="numpy", forceinline=True)
-def _add_pulls(rows, group, means, weight, beta, u):
-    """u += 1/n sum_i beta_i x~_i"""
+@kernel(fastmath=REDUCE, error_model="numpy")
+def _gather_pulls(rows, group, means, weight, beta, u):
+    """Set u to 1/n sum_i beta_i x~_i."""
     pulls, sums = np.empty(beta.size), np.zeros(2)
     for i in range(beta.size):
         pulls[i] = weight[group[i]] * beta[i]
         sums[group[i]] += pulls[i]
+    u[:] = 0.0
     add_rows(rows, np.arange(beta.size).astype(np.uint32), pulls, u)
     for f in range(u.size):
         u[f] = (u[f] - sums[0] * means[0, f] - sums[1] * means[1, f]) / beta.size
+
+
+# Sums and stores never share a loop, as _rows.py explains. Inlined: a call may resolve to one copy of the function in
+# the process that compiles it and to another, optimised apart, in one that loads it from the cache: other last bits.
 
 
 @kernel(error_model="numpy", forceinline=True)

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import ordinal as module
 from aucsolvers._ranking import bucket_grid
+from aucsolvers._rows import squared_norms
 from aucsolvers.metrics import auc, pairwise_hinge_gradient, pairwise_hinge_objective, pairwise_square_objective
 from aucsolvers.ordinal import SVMOR, cutting_planes, newton
 from aucsolvers.pairwise_hinge import AUCSDCD
@@ -127,7 +128,8 @@ class TestSumsOverPairs:
         if loss == "hinge":
             np.testing.assert_array_equal(point.band.last - point.band.first, twin.inside.sum(axis=0))
             np.testing.assert_array_equal(point.band.members, twin.inside.sum(axis=1)[point.band.order])
-        hessian = np.tril(module._hessian(problem, module._curvature(point.band, twin.steep / problem.k, 100)))
+        pairs = module._curvature(problem, point.band, twin.steep / problem.k, 100)
+        hessian = np.tril(module._hessian(problem, pairs))
         np.testing.assert_allclose(hessian, np.tril(twin.hessian), rtol=1e-12, atol=1e-12 * twin.steep)
 
     @pytest.mark.parametrize("loss", LOSSES)
@@ -139,25 +141,56 @@ class TestSumsOverPairs:
         twin = PairTwin(problem, point)
         expected = np.linalg.solve(twin.hessian, -point.gradient)
         np.testing.assert_allclose(problem.newton_direction(point), expected, rtol=1e-9)
-        pairs = module._curvature(point.band, twin.steep / problem.k, 100)
+        pairs = module._curvature(problem, point.band, twin.steep / problem.k, 100)
         for solve in (module._conjugate_gradients, module._solve_by_rows):
             direction = solve(problem, pairs, point.gradient)
             np.testing.assert_allclose(direction, expected, rtol=1e-9)
 
+    @pytest.mark.parametrize("storage", STORAGES)
     @pytest.mark.parametrize("most", [4, 6, 9])
-    def test_a_sampled_hessian_is_that_of_every_so_many_rows(self, most):
-        problem = self.pose(2, np.asarray, "hinge", 9, 14)
+    def test_a_sampled_hessian_counts_each_row_for_those_that_it_stands_for(self, most, storage):
+        problem = self.pose(2, storage, "hinge", 9, 14)
         point = problem.look(np.array([0.5, -0.3, 0.8, 0.1]), 0.6)
         twin = PairTwin(problem, point)
         in_order = twin.inside[point.band.order]
         few, many = np.flatnonzero(in_order.any(axis=1)), np.flatnonzero(in_order.any(axis=0))
-        every = [int(np.floor(len(rows) / (most + 1))) + 1 for rows in (few, many)]
-        few, many = few[:: every[0]], many[:: every[1]]
+        lengths = [squared_norms(problem.few)[point.band.order[few]], squared_norms(problem.many)[many]]
+        (few, of_few), (many, of_many) = (
+            (rows[taken], weights)
+            for rows, (taken, weights) in zip((few, many), (self.sample(size, most) for size in lengths), strict=True)
+        )
         assert max(len(few), len(many)) <= most
-        z = twin.z[point.band.order][np.ix_(few, many)][in_order[np.ix_(few, many)]]
-        expected = 0.01 * np.eye(4) + every[0] * every[1] * twin.steep / twin.k * z.T @ z
-        pairs = module._curvature(point.band, twin.steep / problem.k, most)
+        z, weights = twin.z[point.band.order][np.ix_(few, many)], np.outer(of_few, of_many)
+        weights[~in_order[np.ix_(few, many)]] = 0.0
+        expected = 0.01 * np.eye(4) + twin.steep / twin.k * np.einsum("ij,ijf,ijg->fg", weights, z, z)
+        pairs = module._curvature(problem, point.band, twin.steep / problem.k, most)
         np.testing.assert_allclose(np.tril(module._hessian(problem, pairs)), np.tril(expected), rtol=1e-11, atol=1e-12)
+
+    @staticmethod
+    def sample(lengths, most):
+        """A row is taken where the sum of shares up to it, the certain ones apart, passes a whole number and 1/2."""
+        if len(lengths) <= most:
+            return np.arange(len(lengths)), np.ones(len(lengths))
+        shares = most / 2 * (1 / len(lengths) + lengths / lengths.sum())
+        certain = shares >= 1.0
+        marks = np.floor(0.5 + np.cumsum(np.where(certain, 0.0, shares)))
+        taken = np.flatnonzero(certain | (np.diff(marks, prepend=0.0) > 0))
+        return taken, 1.0 / np.minimum(shares[taken], 1.0)
+
+    def test_a_sample_stands_for_all_rows_and_holds_the_long_ones(self):
+        rng = np.random.default_rng(0)
+        lengths = rng.random(5000)
+        long = rng.choice(5000, 20, replace=False)
+        lengths[long] = 1e4
+        taken, weights = module._sample(lengths, 400)
+        assert len(taken) <= 400 and np.all(np.diff(taken) > 0)
+        assert set(long) <= set(taken) and np.all(weights[np.isin(taken, long)] == 1.0)
+        assert weights.sum() == pytest.approx(5000, rel=0.02)
+        assert weights @ lengths[taken] == pytest.approx(lengths.sum(), rel=0.02)
+
+    def test_rows_without_length_are_sampled_evenly(self):
+        taken, weights = module._sample(np.zeros(100), 10)
+        assert set(np.diff(taken)) <= {19, 20, 21} and np.all(weights == 20.0)
 
     @pytest.mark.parametrize("loss", LOSSES)
     def test_the_origin_is_what_a_look_there_finds(self, loss):
@@ -259,11 +292,10 @@ class TestSteps:
         # along the direction the slope rises evenly from -20/21, and from 0.91 on 45 times as fast, by the last row
         X = np.r_[np.tile([1.0, 0.0], (20, 1)), [[0.0, 100.0]], np.zeros((30, 2))]
         problem = module._pose(X, np.repeat([1.0, -1.0], [21, 30]), 1e-9, "squared_hinge")
-        point, direction, looks = problem.look(np.array([0.0, 0.283]), 1.0), np.array([1.0, -0.3]), []
-        look = module._Problem.band
-        monkeypatch.setattr(module._Problem, "band", lambda *arguments: looks.append(1) or look(*arguments))
+        point, direction = problem.look(np.array([0.0, 0.283]), 1.0), np.array([1.0, -0.3])
+        monkeypatch.setattr(module, "MAX_TRIALS", 12)
         step, *_ = problem.search_line(point, direction)
-        assert 0.89 < step < 0.95 and len(looks) <= 12
+        assert 0.89 < step < 0.95
         end = problem.look(point.w + step * direction, 1.0)
         assert abs(end.gradient @ direction) <= module.FLAT * abs(point.gradient @ direction)
 

@@ -5,6 +5,7 @@ import tracemalloc
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from imblearn.pipeline import Pipeline
 from imblearn.under_sampling import RandomUnderSampler
@@ -16,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler, scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from aucsolvers import _gram
 from aucsolvers import pairwise_square as module
 from aucsolvers.metrics import auc, pairwise_square_gradient, pairwise_square_objective
 from aucsolvers.pairwise_square import LSSVM
@@ -107,17 +109,25 @@ class TestMoments:
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     @pytest.mark.parametrize("rows", ["mixed", "one class after the other"])
-    @pytest.mark.parametrize("block_bytes", [1, 2**10, 2**18])  # 7 rows a block (as many as features), 18, all
-    def test_are_those_of_numpy(self, dtype, rows, block_bytes, monkeypatch):
-        monkeypatch.setattr(module, "BLOCK_BYTES", block_bytes)
-        X, y = overlapping(30, 51, 7)
+    @pytest.mark.parametrize("block_rows", [8, 40, 120])  # of 81: the last block has one row, or there is but one block
+    @pytest.mark.parametrize("d", [1, 2, 5, 6, 7])  # with two indicators, every remainder of the products by fours
+    def test_are_those_of_numpy(self, dtype, rows, block_rows, d, monkeypatch):
+        monkeypatch.setattr(_gram, "NARROW_ROWS", block_rows)
+        X, y = overlapping(30, 51, d)
         places = np.random.default_rng(1).permutation(81) if rows == "mixed" else np.arange(81)
         X, positive = X[places].astype(dtype), y[places] > 0
         moments = module.class_moments(X, positive)
         neg, pos = (X[mask].astype(np.float64) for mask in (~positive, positive))
         np.testing.assert_allclose(moments.means + moments.centre, [neg.mean(axis=0), pos.mean(axis=0)], rtol=1e-14)
-        expected = np.cov(neg.T, bias=True) + np.cov(pos.T, bias=True)
+        expected = np.atleast_2d(np.cov(neg.T, bias=True) + np.cov(pos.T, bias=True))
         np.testing.assert_allclose(np.triu(moments.spread), np.triu(expected), rtol=1e-12, atol=1e-14)
+
+    @pytest.mark.parametrize("d", [40, 200])
+    def test_of_many_features(self, d):
+        X, y = overlapping(300, 900, d)
+        spread = module.class_moments(X, y > 0).spread
+        expected = sum(np.cov(X[mask].T, bias=True) for mask in (y > 0, y < 0))
+        np.testing.assert_allclose(np.triu(spread), np.triu(expected), rtol=1e-12, atol=1e-13)
 
     def test_do_not_lose_a_small_spread_far_from_the_origin(self):
         X, y = overlapping(300, 500, 3)
@@ -171,6 +181,27 @@ class TestStorage:
         double = LSSVM(solver=solver).fit(X.astype(np.float64), y)
         np.testing.assert_allclose(single.coef_, double.coef_, rtol=1e-5 if solver == "cg" else 1e-12)
 
+    @pytest.mark.parametrize("labels", [(-1, 1), (0.0, 1.0), (False, True), (2, 7), ("no", "yes")])
+    def test_arrays_taken_as_they_are_and_converted_ones_give_the_same(self, labels):
+        X, y = overlapping()
+        y = np.array(labels)[(y > 0).astype(int)]
+        plain = LSSVM().fit(X, y)
+        for other in (X.tolist(), np.asfortranarray(X), pd.DataFrame(X, columns=list("abcde"))):
+            converted = LSSVM().fit(other, y.tolist())
+            np.testing.assert_array_equal(converted.coef_, plain.coef_)
+            np.testing.assert_array_equal(converted.classes_, plain.classes_)
+        # names of columns are those of the last fit
+        assert list(converted.feature_names_in_) == list("abcde")
+        assert not hasattr(converted.fit(X, y), "feature_names_in_") and converted.n_features_in_ == 5
+        with pytest.raises(ValueError, match="X has 4 features, but LSSVM is expecting 5"):
+            plain.predict(X[:, :4])
+
+    @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+    def test_labels_that_are_no_numbers_are_refused(self, wrong):
+        X, y = overlapping()
+        with pytest.raises(ValueError, match="NaN" if np.isnan(wrong) else "infinity"):
+            LSSVM().fit(X, np.where(y > 0, 1.0, wrong))
+
     def test_float32_in_sparse_rows(self):
         X, y = overlapping(40, 60)
         X = (X * (np.random.default_rng(1).random(X.shape) < 0.3)).astype(np.float32)
@@ -205,6 +236,27 @@ class TestStorage:
 
 
 class TestDegenerate:
+    @pytest.mark.parametrize("solver", ["cholesky", "cg"])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("place", [0, 2500])  # also where the centre is not taken from
+    def test_values_that_are_no_numbers_are_refused(self, solver, dtype, wrong, place):
+        X, y = overlapping(1000, 2000, 3)
+        X = X.astype(dtype)
+        X[place + 1, 2] = wrong
+        with pytest.raises(ValueError, match="NaN" if np.isnan(wrong) else "infinity"):
+            LSSVM(solver=solver).fit(X, y)
+
+    @pytest.mark.parametrize("solver", ["cholesky", "cg"])
+    def test_squares_that_overflow_are_refused(self, solver):
+        X, y = overlapping(1000, 2000, 3)
+        X[1, 2] = 1e153
+        with pytest.raises(ValueError, match="squared norms overflow"):
+            LSSVM(solver=solver).fit(X, y)
+        X[1, 2] = 1e300  # its square does
+        with pytest.raises(ValueError, match="squared norms overflow"):
+            LSSVM(solver=solver).fit(X, y)
+
     CASES = {
         "one positive": ([[1.0, 2.0], [0.0, 1.0], [0.5, 0.0]], [1, 0, 0]),
         "zero matrix": (np.zeros((5, 2)), [1, 1, 0, 0, 0]),

@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import check_grad
 
-from aucsolvers._ranking import Ranking, _radix_sorted, ascending, auc_of_classes, bucket_grid, count_below, won_pairs
+from aucsolvers._ranking import (
+    Ranking,
+    _radix_sorted,
+    argsort,
+    ascending,
+    auc_of_classes,
+    bucket_grid,
+    count_below,
+    won_pairs,
+)
 
 # few distinct values: ties within and across the classes; and magnitudes whose sums overflow
 SCORES = st.one_of(st.integers(-3, 3).map(float), st.floats(-1.7e308, 1.7e308), st.floats(-1.0, 1.0))
@@ -115,3 +124,24 @@ def test_slopes_are_derivatives():
         )
         < 1e-6
     )
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 100, 3000])
+@pytest.mark.parametrize(
+    "draw",
+    {
+        "spread": lambda rng, n: rng.random(n),
+        "tied": lambda rng, n: rng.integers(0, 5, n) / 2.0,
+        "equal": lambda rng, n: np.full(n, 0.1),
+        "crowded": lambda rng, n: np.append(rng.random(n - 1) * 1e-9, 1.0),
+        "signed zeros": lambda rng, n: rng.choice([0.0, -0.0], n),
+        "huge": lambda rng, n: rng.choice([-1.0, 1.0], n) * 1.7e308 * rng.random(n),
+        "tiny": lambda rng, n: 5e-324 * rng.integers(0, 9, n),
+        "infinite": lambda rng, n: rng.choice([-np.inf, 0.5, 1.5, np.inf], n),
+    }.values(),
+)
+def test_scores_are_put_in_order(draw, n):
+    scores = draw(np.random.default_rng(0), n)
+    order = argsort(scores)
+    np.testing.assert_array_equal(np.sort(order), np.arange(n))
+    np.testing.assert_array_equal(scores[order], np.sort(scores))

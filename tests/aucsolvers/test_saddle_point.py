@@ -251,13 +251,28 @@ class TestStorageAndState:
         assert_array_equal(first.coef_, second.coef_)
         assert not np.array_equal(first.coef_, other.coef_)
 
-    def test_five_and_five_epochs_are_ten(self):
+    @pytest.mark.parametrize("half", [5, 13])
+    def test_five_and_five_epochs_are_ten(self, half):
         X, y = overlapping()
-        once = SPDAM(1e-2, tol=0.0, max_iter=10, random_state=1).fit(X, y)
-        twice = SPDAM(1e-2, tol=0.0, max_iter=5, random_state=1, warm_start=True).fit(X, y)
+        once = SPDAM(1e-2, tol=0.0, max_iter=2 * half, random_state=1).fit(X, y)
+        twice = SPDAM(1e-2, tol=0.0, max_iter=half, random_state=1, warm_start=True).fit(X, y)
         assert_array_equal(twice.fit(X, y).coef_, once.coef_)
         assert twice.set_params(tol=1e3).fit(X, y).n_iter_ == 0  # good enough already
         assert twice.fit(X[:, :2], y).coef_.shape == (1, 2)  # another shape: a cold start
+
+    def test_a_warm_start_on_other_rows_goes_on_from_their_own_sums(self):
+        X, y = overlapping()
+        warm = SPDAM(1e-2, tol=0.0, max_iter=5, random_state=1, warm_start=True).fit(X, y)
+        other = 2.0 * X[::-1] + 1.0, y[::-1]
+        assert warm.set_params(tol=1e-12, max_iter=2000).fit(*other).status_ == "converged"
+        assert_allclose(warm.coef_, LSSVM(1e-2).fit(*other).coef_, rtol=1e-4)
+
+    @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+    def test_rows_asked_for_ahead_of_time_give_the_same(self, storage, monkeypatch):
+        X, y = overlapping()
+        near = SPDAM(1e-2, random_state=1).fit(storage(X), y)
+        monkeypatch.setattr(module, "FAR_BYTES", 0)
+        assert_allclose(SPDAM(1e-2, random_state=1).fit(storage(X), y).coef_, near.coef_, rtol=1e-12)
 
     def test_clone_and_pickle(self):
         X, y = overlapping()

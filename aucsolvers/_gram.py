@@ -1,0 +1,64 @@
+"""Products A'B of dense rows, block by block: rows go transposed into a buffer in the cache, column beside column.
+
+Of narrow rows BLAS is far from its peak; the kernels that fill the buffer also centre, weigh and choose the rows, which
+BLAS would have to be handed as a copy.
+"""
+
+import numpy as np
+
+from aucsolvers._jit import kernel
+from aucsolvers._rows import REDUCE
+
+NARROW_ROWS, WIDE_ROWS = 120, 520  # a block: four for each feature, but at least and at most so many
+
+
+def room_for(n, d):
+    """Return (block, total): room for up to n rows of d features, one a column, and for their products, both zero.
+
+    Features are filled up to a multiple of four, as the products are computed four by four.
+    """
+    size = 8 * (max(NARROW_ROWS, min(4 * d, WIDE_ROWS)) // 8 | 1)  # an odd number of cache lines: else they collide
+    width = -(-d // 4) * 4
+    return np.zeros((width, min(size, 8 * (n // 8 + 1)))), np.zeros((width, width))
+
+
+# Inlined: a call may resolve to one copy of a function in the process that compiles it and to another, optimised apart,
+# in one that loads it from the cache: other last bits.
+
+
+@kernel(forceinline=True)
+def add_lower(block, total):
+    """Add the products of the block's rows with each other to the lower triangle of total."""
+    for f in range(0, block.shape[0], 4):
+        for g in range(0, f + 4, 4):
+            _add_sixteen(block, f, block, g, total)
+
+
+@kernel(forceinline=True)
+def add_both(block, other, total):
+    """Add block @ other.T and its transpose to the lower triangle of total."""
+    for f in range(0, block.shape[0], 4):
+        for g in range(0, f + 4, 4):
+            _add_sixteen(block, f, other, g, total)
+            _add_sixteen(other, f, block, g, total)
+
+
+@kernel(fastmath=REDUCE, forceinline=True)
+def _add_sixteen(block, f, other, g, total):
+    """Add the products of four rows of a block, from f on, with four of the other: as many as the registers hold."""
+    a0, a1, a2, a3 = block[f], block[f + 1], block[f + 2], block[f + 3]
+    b0, b1, b2, b3 = other[g], other[g + 1], other[g + 2], other[g + 3]
+    s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = 0.0
+    s20 = s21 = s22 = s23 = s30 = s31 = s32 = s33 = 0.0
+    for i in range(a0.size):
+        x0, x1, x2, x3 = a0[i], a1[i], a2[i], a3[i]
+        y0, y1, y2, y3 = b0[i], b1[i], b2[i], b3[i]
+        s00, s01, s02, s03 = s00 + x0 * y0, s01 + x0 * y1, s02 + x0 * y2, s03 + x0 * y3
+        s10, s11, s12, s13 = s10 + x1 * y0, s11 + x1 * y1, s12 + x1 * y2, s13 + x1 * y3
+        s20, s21, s22, s23 = s20 + x2 * y0, s21 + x2 * y1, s22 + x2 * y2, s23 + x2 * y3
+        s30, s31, s32, s33 = s30 + x3 * y0, s31 + x3 * y1, s32 + x3 * y2, s33 + x3 * y3
+    for k, sums in enumerate(((s00, s01, s02, s03), (s10, s11, s12, s13), (s20, s21, s22, s23), (s30, s31, s32, s33))):
+        total[f + k, g] += sums[0]
+        total[f + k, g + 1] += sums[1]
+        total[f + k, g + 2] += sums[2]
+        total[f + k, g + 3] += sums[3]

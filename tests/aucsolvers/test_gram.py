@@ -1,0 +1,26 @@
+"""Products of blocks, four by four, against numpy's."""
+
+import numpy as np
+import pytest
+
+from aucsolvers._gram import add_both, add_lower, room_for
+
+
+@pytest.mark.parametrize("n", [0, 1, 8, 100, 5000])
+@pytest.mark.parametrize("d", [1, 4, 10, 131])
+def test_products_are_added_to_the_lower_triangle(n, d):
+    rng = np.random.default_rng(0)
+    block, total = room_for(n, d)
+    assert block.shape[0] == total.shape[0] == total.shape[1] >= d and not block.any() and not total.any()
+    block[:d], other = rng.normal(size=(d, block.shape[1])), rng.normal(size=block.shape)
+    add_lower(block, total)
+    np.testing.assert_allclose(np.tril(total), np.tril(block @ block.T), rtol=1e-12, atol=1e-12)
+    add_both(block, other, total)
+    expected = block @ block.T + block @ other.T + other @ block.T
+    np.testing.assert_allclose(np.tril(total), np.tril(expected), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 30, 31, 64, 128, 1000, 4096])
+def test_a_block_is_an_odd_number_of_cache_lines_wide(d):
+    # columns of a power of two would share the cache's sets
+    assert room_for(10**6, d)[0].shape[1] % 16 == 8
