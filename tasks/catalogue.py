@@ -17,8 +17,8 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 LAMBDA_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
-LAM2_GRID = (1.0, 10.0, 100.0, 1000.0)
-ZOVR_GRID = (1.0, 10.0, 100.0)  # the noise of its estimates grows with lam2 squared
+LAM2_GRID = (10.0, 100.0, 1000.0, 10_000.0)
+ZOVR_GRID = (10.0, 100.0, 1000.0)  # beyond that its rounds are many
 GAMMA_GRID = (0.1, 1.0, 10.0)  # in units of 1/(features * variance)
 GAMMA_FACTOR = "gamma_factor"  # the name of such a multiple among the searched parameters
 
