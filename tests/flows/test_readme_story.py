@@ -30,10 +30,10 @@ def story():
 
 
 def outline(text):
-    """Return a text without what differs from run to run: numbers, digests, names of days, folders and machines."""
+    """Return a text without what differs from run to run: numbers, digests, folders and the lines on the machine."""
     text = re.sub(r"\bwith\s+changes\b", "", text)
     text = re.sub(r"(?<!\w)/[\w./-]+/", "/", text)
-    text = re.sub(r"environment .*? (ok|not checked)", "environment", text, flags=re.DOTALL)
+    text = re.sub(r"^environment .*?^(?=ledger )", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"\b(m-)?(?=[0-9a-f]*\d)[0-9a-f]{8,}\b", "#", text)
     text = re.sub(r"-?\d[\d.,:e-]*", "#", text)
     return " ".join(text.split())
