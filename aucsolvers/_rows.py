@@ -67,7 +67,7 @@ def filled_up(X):
 def weighted_row_sum(X, weights, rows=None):
     """Return X' @ weights, summed in float64; with ``rows``, uint32, the sum of weights_k x_i over i = rows[k]."""
     if rows is None and X.dtype == np.float64 and not sparse.issparse(X):
-        return X.T @ weights
+        return np.dot(X.T, weights)  # @ would hold Python's lock all along, as the result is short
     rows = np.arange(X.shape[0], dtype=np.uint32) if rows is None else rows
     total = np.zeros(X.shape[1])
     _add_rows(as_rows(X), rows, np.asarray(weights, dtype=np.float64), total)
