@@ -102,8 +102,11 @@ class SummaryRow:
 
     @property
     def has_interval(self) -> bool:
-        """Tell whether every fold had two rows of each class, which an interval needs."""
-        return isfinite(self.auc_low) and isfinite(self.auc_high)
+        """Tell whether the folds have a variance to make an interval of, and not a point that would claim certainty.
+
+        A fold with a single row of a class has none, and where no test row is ranked wrongly it is 0.
+        """
+        return isfinite(self.auc_low) and isfinite(self.auc_high) and self.auc_low < self.auc_high
 
     @property
     def interval(self) -> str:
@@ -350,7 +353,8 @@ def headline(rows: Sequence[SummaryRow]) -> str:
     if not others:
         return f"{start}; no other method finished."
     if not best.has_interval:
-        return f"{start}: a fold tests a single row of a class, so there is no interval to rank by."
+        reason = "no test row is ranked wrongly" if best.auc.mean == 1.0 else "a fold tests a single row of a class"
+        return f"{start}: {reason}, so there is no interval to rank by."
     level = sum(best.overlaps(row) for row in others)
     if level == 0:
         return f"{start}; no other method's interval reaches it."

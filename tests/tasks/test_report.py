@@ -136,7 +136,16 @@ def test_an_unknown_interval_is_said_to_be_unknown_and_ranks_nothing():
     assert unknown.interval == "unknown"
     assert known.overlaps(unknown)
     assert "does not rank them" in headline([known, unknown])
-    assert "no interval to rank by" in headline([row("c", 0.95, math.nan, best=True), replace(known, is_best=False)])
+    said = headline([row("c", 0.95, math.nan, best=True), replace(known, is_best=False)])
+    assert said.endswith("a fold tests a single row of a class, so there is no interval to rank by.")
+
+
+def test_no_error_on_the_test_rows_is_no_certainty():
+    """DeLong's variance is 0 then, and an interval of no length would beat all others."""
+    flawless, other = row("a", 1.0, 0.0, best=True), row("b", 0.9, 0.01)
+    assert flawless.interval == "unknown"
+    assert flawless.overlaps(other)
+    assert headline([flawless, other]).endswith("no test row is ranked wrongly, so there is no interval to rank by.")
 
 
 def test_the_console_tells_the_table_the_intervals_and_the_checks():
