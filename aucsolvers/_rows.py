@@ -238,13 +238,18 @@ def _compile_dot(rows, i, w):
         return total
 
     def csr(rows, i, w):
-        data, indices, indptr = rows
-        total = 0.0
-        for k in range(indptr[i], indptr[i + np.uint32(1)]):
-            total += data[k] * w[indices[k]]
-        return total
+        return _sparse_dot(rows, i, w)
 
     return dense if isinstance(rows, types.Array) else csr
+
+
+@kernel(fastmath={"contract"})  # in order: re-ordered, w would be read by gather instructions, which take longer
+def _sparse_dot(rows, i, w):
+    data, indices, indptr = rows
+    total = 0.0
+    for k in range(indptr[i], indptr[i + np.uint32(1)]):
+        total += data[k] * w[indices[k]]
+    return total
 
 
 @overload(add, jit_options={"nogil": True, "fastmath": {"contract"}})
