@@ -104,7 +104,7 @@ class SummaryRow:
     def has_interval(self) -> bool:
         """Tell whether the folds have a variance to make an interval of, and not a point that would claim certainty.
 
-        A fold with a single row of a class has none, and where no test row is ranked wrongly it is 0.
+        A fold with a single row of a class has none; it is 0 where no test row is ranked wrongly, or all are tied.
         """
         return isfinite(self.auc_low) and isfinite(self.auc_high) and self.auc_low < self.auc_high
 
@@ -353,7 +353,10 @@ def headline(rows: Sequence[SummaryRow]) -> str:
     if not others:
         return f"{start}; no other method finished."
     if not best.has_interval:
-        reason = "no test row is ranked wrongly" if best.auc.mean == 1.0 else "a fold tests a single row of a class"
+        reason = "a fold tests a single row of a class"
+        if isfinite(best.auc_low):
+            flawless = best.auc.mean == 1.0
+            reason = "no test row is ranked wrongly" if flawless else "all rows of a class are ranked alike"
         return f"{start}: {reason}, so there is no interval to rank by."
     level = sum(best.overlaps(row) for row in others)
     if level == 0:

@@ -146,6 +146,10 @@ def test_no_error_on_the_test_rows_is_no_certainty():
     assert flawless.interval == "unknown"
     assert flawless.overlaps(other)
     assert headline([flawless, other]).endswith("no test row is ranked wrongly, so there is no interval to rank by.")
+    tied = row("a", 0.5, 0.0, best=True)
+    assert headline([tied, row("b", 0.4, 0.01)]).endswith("ranked alike, so there is no interval to rank by.")
+    single = replace(flawless, auc_low=math.nan, auc_high=math.nan)
+    assert "a fold tests a single row of a class" in headline([single, other])
 
 
 def test_the_console_tells_the_table_the_intervals_and_the_checks():
