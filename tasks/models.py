@@ -37,6 +37,7 @@ TRUSTED = (
     "collections.Counter",
 )
 REQUIREMENTS = [name for name in PACKAGES if name not in ("mlflow", "prefect")]
+REQUIRED = ("aucsolvers", "sklearn", "imblearn")  # packages of solvers that these hold
 
 
 @dataclass(frozen=True)
@@ -181,13 +182,14 @@ def _solver_package(ranker: Ranker) -> str:
 
 @cache
 def _distributions() -> Mapping[str, list[str]]:
-    """Return which distribution each importable package comes from; looking takes seconds."""
+    """Return which distribution each importable package comes from; looking takes a second."""
     return packages_distributions()
 
 
 def _requirements(ranker: Ranker) -> list[str]:
     """Return the distributions that loading the model needs, an imported solver's among them."""
-    own = [name for name in _distributions().get(_solver_package(ranker), ()) if name != "aucflow"]
+    package = _solver_package(ranker)
+    own = () if package in REQUIRED else _distributions().get(package, ())
     return list(dict.fromkeys([*REQUIREMENTS, *own]))
 
 
