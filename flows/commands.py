@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,25 +38,30 @@ def run_command(config: str | None, options: dict[str, Any]) -> None:
 
 def run_flow(experiment: ExperimentConfig) -> tuple[Any, Path]:
     """Run an experiment as a Prefect flow; return its result and where its report is."""
-    return ready(experiment, "flows.experiment").run_experiment(experiment)
+    with ready(experiment, "flows.experiment") as flow:
+        return flow.run_experiment(experiment)
 
 
-def ready(experiment: ExperimentConfig, module: str) -> Any:
-    """Check the data, import a flow's module while Prefect starts, check and mend the store; return the module."""
-    from flows.preflight import PrefectStart, preflight
+@contextmanager
+def ready(experiment: ExperimentConfig, module: str) -> Iterator[Any]:
+    """Check the data, import a flow's module while Prefect starts, check and mend the store; yield the module."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from flows.preflight import preflight
+    from tasks.prefect_server import server_of_this_process
 
     preflight(experiment)
     announce("start", "Prefect and MLflow")
-    prefect = PrefectStart()
+    server = server_of_this_process()
     flow = import_module(module)
     from tasks.store import check_store
 
-    prefect.wait_for_imports()
     check_store()
     recover()
-    prefect.wait()
-    recover_flow_runs()
-    return flow
+    server.wait()
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        recover_flow_runs()
+        yield flow
 
 
 def recover() -> None:
@@ -142,7 +149,9 @@ def ui_command(port: int) -> None:
         raise BadInput(f"MLFLOW_TRACKING_URI names a server that has pages of its own: open {uri} in a browser.")
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    Console().print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C ends it)", highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C ends it)")
+    console.print('runs are under "Model training", the switch at the top left; MLflow opens on chat traces otherwise')
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--registry-store-uri", uri]
     command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1", "--uvicorn-opts", "--log-level warning"]
     sys.stdout.flush()

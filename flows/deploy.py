@@ -36,9 +36,9 @@ def deploy_command(config: str, cron: str | None, timezone: str, on_change: bool
     retraining = load_retrain_config(config)
     wanted = make_deployment(config, retraining, cron, timezone, on_change, name)
     moment = next_time(cron, timezone) if cron else None
-    with stoppable(), open_scheduler() as scheduler:
-        deploy(scheduler.client, wanted, scheduled_retrain.parameters.model_dump(), scheduled_retrain.version)
-        address = "aucflow serve" if scheduler.process else f"aucflow serve, with PREFECT_API_URL={scheduler.url}"
+    with stoppable(), open_scheduler() as (server, client):
+        deploy(client, wanted, scheduled_retrain.parameters.model_dump(), scheduled_retrain.version)
+        address = "aucflow serve" if server.process else f"aucflow serve, with PREFECT_API_URL={server.url}"
     console = Console()
     if moment is not None:
         console.print(f"{wanted.name}   {cron} ({timezone}), next {moment:%Y-%m-%d %H:%M}", highlight=False)

@@ -16,8 +16,12 @@ def retrain_command(config: str, force: bool, replace_champion: bool, options: d
 
     given = {name: value for name, value in options.items() if value is not None}
     retraining = load_retrain_config(config, **given)
-    with stoppable(), progress(retraining.experiment, Console(stderr=True)):
-        outcome = ready(retraining.experiment, "flows.retrain").retrain(retraining, force, replace_champion)
+    with (
+        stoppable(),
+        progress(retraining.experiment, Console(stderr=True)),
+        ready(retraining.experiment, "flows.retrain") as flow,
+    ):
+        outcome = flow.retrain(retraining, force, replace_champion)
     show(outcome)
 
 

@@ -11,8 +11,6 @@ ALWAYS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
-    # the temporary server starts in 5 s on an idle machine; a busy one needs longer than the default 20 s
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     # a tracking server that does not answer is to be told of in seconds, not after ten minutes of retries
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from filelock import FileLock, Timeout
 from httpx import HTTPStatusError, TransportError
+from prefect.client.orchestration import SyncPrefectClient
 from rich.console import Console
 
 from flows.commands import recover
@@ -25,8 +26,9 @@ from tasks.child import end_child, start_child
 from tasks.configuration import FROM_AFAR
 from tasks.errors import BadInput, RunFailed
 from tasks.flow_runs import crash, end_interrupted_flow_runs
+from tasks.prefect_server import PrefectServer, last_line
 from tasks.retraining import load_retrain_config
-from tasks.scheduler import Deployment, Scheduler
+from tasks.scheduler import Deployment
 from tasks.watch import FileWatch
 
 POLL_S = 1
@@ -37,13 +39,13 @@ def serve_command(limit: int, look_every: float) -> None:
     """Run what is due until a signal ends it."""
     console = Console(soft_wrap=True, highlight=False, markup=False)
     store.check_store()
-    with stoppable(), only_one(), scheduler.open_scheduler() as opened, tempfile.TemporaryDirectory() as logs:
+    with stoppable(), only_one(), scheduler.open_scheduler() as (server, client), tempfile.TemporaryDirectory() as logs:
         store.open_store()  # whose tables two runs at a time must not make
         recover()
-        for sentence in end_interrupted_flow_runs(opened.client):
+        for sentence in end_interrupted_flow_runs(client):
             console.print(f"aucflow: {sentence}")
-        serving = Serving(opened, console, Path(logs), limit, look_every)
-        console.print(f"serving {Path.cwd()} on {opened.url.removesuffix('/api')} (Ctrl-C ends it)")
+        serving = Serving(server, client, console, Path(logs), limit, look_every)
+        console.print(f"serving {Path.cwd()} on {server.url.removesuffix('/api')} (Ctrl-C ends it)")
         try:
             while True:
                 serving.step()
@@ -82,14 +84,15 @@ class Running:
         code = self.process.returncode
         if code < 0:
             return f"signal {-code} ended its process"
-        return f"its process ended with code {code}: {scheduler.last_line(self.log) or 'it said nothing'}"
+        return f"its process ended with code {code}: {last_line(self.log) or 'it said nothing'}"
 
 
 @dataclass
 class Serving:
     """What runs and what is watched; one step looks after all of it."""
 
-    scheduler: Scheduler
+    server: PrefectServer
+    client: SyncPrefectClient
     console: Console
     logs: Path
     limit: int
@@ -102,12 +105,12 @@ class Serving:
 
     def step(self) -> None:
         """Tell of runs that have ended, look at the data files if it is time, start what is due."""
-        if not self.scheduler.is_up:
+        if not self.server.is_up:
             raise RunFailed("Expected the Prefect server of `aucflow serve` to run, got its end. Serve again.")
         try:
             for run_id in [run_id for run_id, run in self.running.items() if run.process.poll() is not None]:
                 self._settle(run_id)
-            self._follow(scheduler.deployments(self.scheduler.client))
+            self._follow(scheduler.deployments(self.client))
             if time.monotonic() - self.looked >= self.look_every:
                 self.looked = time.monotonic()
                 for deployment in self.deployed:
@@ -145,23 +148,23 @@ class Serving:
     # Runs ---------------------------------------------------------------------------------------------------------
 
     def _start_due(self) -> None:
-        for run in scheduler.due_runs(self.scheduler.client, self.deployed):
+        for run in scheduler.due_runs(self.client, self.deployed):
             busy = run.deployment_id in {other.deployment_id for other in self.running.values()}
-            if len(self.running) >= self.limit or busy or not scheduler.take(self.scheduler.client, run):
+            if len(self.running) >= self.limit or busy or not scheduler.take(self.client, run):
                 continue
             name = next(d.name for d in self.deployed if d.id == run.deployment_id)
             log = self.logs / f"{run.id}.log"
-            process = start_child("prefect.engine", str(run.id), env=self.scheduler.environment, log=log)
+            process = start_child("prefect.engine", str(run.id), env=self.server.environment, log=log)
             self.running[run.id] = Running(name, run.deployment_id, process, log)
             self._say(name, f"started, {scheduler.cause(run)} ({run.name})")
 
     def _settle(self, run_id: UUID, reason: str = "") -> None:
         """Tell how a run ended whose process has, and bring to an end what that left open."""
         run = self.running[run_id]
-        found = self.scheduler.client.read_flow_run(run_id)
+        found = self.client.read_flow_run(run_id)
         if found.state is None or not found.state.is_final():
-            crash(self.scheduler.client, found, reason or run.how_it_ended())
-            found = self.scheduler.client.read_flow_run(run_id)
+            crash(self.client, found, reason or run.how_it_ended())
+            found = self.client.read_flow_run(run_id)
         del self.running[run_id]
         recover()
         run.log.unlink(missing_ok=True)
@@ -196,7 +199,7 @@ class Serving:
         self._complain(deployment.name, "" if found else f"Expected a data file, found no {source}. Check the path.")
         watch = self.watches.get(deployment.id)
         if watch is None or watch.path != Path(source):
-            watch = FileWatch(Path(source), scheduler.started_for(self.scheduler.client, deployment))
+            watch = FileWatch(Path(source), scheduler.started_for(self.client, deployment))
             self.watches[deployment.id] = watch
         if sha256 := watch.look():
-            scheduler.start_for(self.scheduler.client, deployment, sha256)
+            scheduler.start_for(self.client, deployment, sha256)

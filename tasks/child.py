@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from threading import Thread
 
@@ -43,14 +42,6 @@ def end_child(child: subprocess.Popen[bytes], patience_s: float) -> None:
         child.kill()
         child.wait()
     child.stdin.close()
-
-
-@cache
-def end_with_this_process(pid: int) -> subprocess.Popen[bytes]:
-    """Have a process that a library started end with this one, even if this one is killed."""
-    waits = ["/bin/sh", "-c", 'read -r _; kill "$0"', str(pid)]
-    nowhere = subprocess.DEVNULL
-    return subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, start_new_session=True)
 
 
 def end_with_parent(linger_s: float) -> None:

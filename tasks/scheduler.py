@@ -1,21 +1,15 @@
 """The scheduler: a Prefect server, what is deployed on it from this folder, and the runs that are due.
 
 Without PREFECT_API_URL there is no server to talk to, only Prefect's database in PREFECT_HOME. A server of our own on
-it, on loopback, then lives as long as the command: `aucflow deploy` writes what `aucflow serve` reads.
+it then lives as long as the command: `aucflow deploy` writes what `aucflow serve` reads.
 """
 
 import asyncio
-import os
-import socket
-import tempfile
-import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 from uuid import UUID
 
@@ -36,12 +30,11 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.client.schemas.sorting import DeploymentSort, FlowRunSort
 from prefect.exceptions import ObjectNotFound
 from prefect.server.schemas.schedules import CronSchedule as Dates
-from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelled, Pending
 
-from tasks.child import end_child, start_child
-from tasks.errors import BadInput, RunFailed
+from tasks.errors import BadInput
 from tasks.flow_runs import claim_for_this_process
+from tasks.prefect_server import PrefectServer, server_of_a_block
 
 FLOW = "scheduled-retrain"
 ENTRYPOINT = "flows.deploy.scheduled_retrain"  # a module of the installed package, wherever it is started from
@@ -52,9 +45,6 @@ DATA_CHANGED = "data changed"  # of a run: that is why it was started
 DATA_SHA256 = "aucflow.raw_sha256"
 
 MOST = 200  # deployments that a server tells of at a time
-START_S = 120  # 5 on an idle machine
-STOP_S = 5
-OUTLIVES_S = 10  # a killed command's runs may still tell the server how they ended
 
 
 @dataclass(frozen=True)
@@ -69,77 +59,13 @@ class Deployment:
     id: UUID | None = None  # once it is deployed
 
 
-# The server -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Scheduler:
-    """A Prefect server that answers; one of our own is a process that may end."""
-
-    url: str
-    client: SyncPrefectClient
-    process: Popen[bytes] | None = None
-
-    @property
-    def is_up(self) -> bool:
-        """Tell whether the server can still answer, as far as that is ours to know."""
-        return self.process is None or self.process.poll() is None
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Return the environment of a process that runs flows on this server, and logs them there."""
-        return os.environ | {"PREFECT_API_URL": self.url, "PREFECT_LOGGING_LEVEL": "INFO"}
-
-
 @contextmanager
-def open_scheduler() -> Iterator[Scheduler]:
+def open_scheduler() -> Iterator[tuple[PrefectServer, SyncPrefectClient]]:
     """Talk to the server that PREFECT_API_URL names, else to one that lives as long as the block."""
-    url = PREFECT_API_URL.value()
-    if url:
-        with SyncPrefectClient(url) as client:
-            if error := client.api_healthcheck():
-                cause = type(error).__name__
-                remedy = "Start it, or unset PREFECT_API_URL"
-                raise RunFailed(f"Expected a Prefect server at PREFECT_API_URL={url}, got: {cause}. {remedy}.")
-            yield Scheduler(url, client)
-        return
-    with _own_server() as (url, process), SyncPrefectClient(url) as client:
-        yield Scheduler(url, client, process)
-
-
-@contextmanager
-def _own_server() -> Iterator[tuple[str, Popen[bytes]]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    arguments = ("--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", port)
-    env = os.environ | {"PREFECT_SERVER_API_HOST": "127.0.0.1", "PREFECT_SERVER_API_PORT": port}
-    url = f"http://127.0.0.1:{port}/api"
-    with tempfile.TemporaryDirectory(prefix="aucflow-") as folder:
-        log = Path(folder) / "server.log"
-        process = start_child("uvicorn", *arguments, "--log-level", "error", env=env, log=log, linger_s=OUTLIVES_S)
-        try:
-            _wait_for(url, process, log)
-            yield url, process
-        finally:
-            end_child(process, STOP_S)
-
-
-def _wait_for(url: str, process: Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_S
-    while process.poll() is None and time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(f"{url}/health", timeout=5):
-                return
-        except OSError:
-            time.sleep(0.1)
-    raise RunFailed(f"Expected a Prefect server of its own on loopback, got: {last_line(log) or 'no answer'}.")
-
-
-def last_line(log: Path) -> str:
-    """Return the last line of what a process said, which is where an error's name is."""
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.is_file() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    with server_of_a_block() as server:
+        server.wait()
+        with SyncPrefectClient(server.url) as client:
+            yield server, client
 
 
 # What is deployed -------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ def pytest_configure():
     os.environ["PYTHONWARNINGS"] = os.environ.get("PYTHONWARNINGS", "")
     os.environ.pop("MLFLOW_TRACKING_URI", None)
     os.environ.pop("PREFECT_API_URL", None)
+    os.environ["PREFECT_SERVER_EPHEMERAL_ENABLED"] = "false"  # what no command has Prefect start, no test does
     os.environ["AUCFLOW_HOME"] = tempfile.mkdtemp(prefix="aucflow-tests-")  # nobody's own cache
     quieten(verbose=True)  # telemetry off; warnings stay visible to the tests
 

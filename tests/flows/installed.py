@@ -25,6 +25,13 @@ def run(folder, *arguments, **more):
     )
 
 
+def children(pid):
+    """Return the processes that a process has started: number and command."""
+    listed = subprocess.run(["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()]
+    return {int(child): words for child, parent, words in rows if int(parent) == pid}
+
+
 def claims(n=400, seed=3):
     """A user's table: numbers, words, gaps, and one positive in five."""
     rng = np.random.default_rng(seed)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from installed import AUCFLOW, claims, environment, run
+from installed import AUCFLOW, children, claims, environment, run
 from prefect.flows import load_flow_from_entrypoint
 
 from flows.cli import main
@@ -112,9 +112,7 @@ class Process:
 
     def children(self):
         """Return the runs' processes that it started, not its server's."""
-        listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-        rows = [line.split(None, 2) for line in listed.splitlines()]
-        return [int(pid) for pid, parent, words in rows if int(parent) == self.popen.pid and "prefect.engine" in words]
+        return [pid for pid, words in children(self.popen.pid).items() if "prefect.engine" in words]
 
     def end(self, number=signal.SIGTERM):
         """End it as a service manager would; return its exit code and the seconds that took."""

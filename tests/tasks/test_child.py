@@ -69,21 +69,6 @@ def test_a_child_does_not_outlive_a_parent_that_is_killed(tmp_path, env, linger)
     assert time.monotonic() - killed >= linger * 0.9
 
 
-def test_a_process_that_a_library_started_ends_with_its_starter_too(tmp_path):
-    starts = (
-        "import subprocess, sys, time; from tasks.child import end_with_this_process\n"
-        "other = subprocess.Popen(['sleep', '3600']); end_with_this_process(other.pid)\n"
-        "print(other.pid, flush=True); time.sleep(3600)"
-    )
-    starter = subprocess.Popen([sys.executable, "-c", starts], stdout=subprocess.PIPE, text=True)
-    with starter.stdout as told:
-        other = int(told.readline())
-        os.kill(other, 0)
-        starter.kill()
-        starter.wait()
-        assert told.read() == ""  # the last that held the other end of it is gone
-
-
 def test_what_it_says_is_kept_and_a_folder_of_the_users_is_not_mistaken_for_ours(tmp_path, env, monkeypatch):
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "__init__.py").write_text("raise SystemExit('not ours')")

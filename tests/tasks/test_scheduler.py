@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tasks.errors import BadInput
-from tasks.scheduler import DATA_CHANGED, Deployment, cause, due_runs, last_line, next_time
+from tasks.scheduler import DATA_CHANGED, Deployment, cause, due_runs, next_time
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -66,10 +66,3 @@ def test_why_a_run_was_started():
     assert cause(SimpleNamespace(tags=["aucflow", DATA_CHANGED], auto_scheduled=False)) == "the data have changed"
     assert cause(SimpleNamespace(tags=[], auto_scheduled=True)) == "by schedule"
     assert cause(SimpleNamespace(tags=[], auto_scheduled=False)) == "by hand"
-
-
-def test_the_last_line_is_the_last_that_says_something(tmp_path):
-    log = tmp_path / "log"
-    assert last_line(log) == ""
-    log.write_bytes(b"Traceback\n  here\nValueError: \xff no\n\n  \n")
-    assert last_line(log) == "ValueError: � no"
