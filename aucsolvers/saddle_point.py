@@ -13,13 +13,14 @@ Q being the pairwise square objective of ``aucsolvers.pairwise_square``. (The so
 its saddle point is not where its own objective is least.) From top to bottom: estimator, driver, steps, kernels.
 """
 
+import math
 import numbers
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace, next_look
 from aucsolvers._certify import SQUARE, Objective, checked_rows
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
@@ -28,7 +29,7 @@ from aucsolvers._rows import FLOATS, REDUCE, add_rows, as_rows, dot, inner, row_
 
 AFRESH = 8  # epochs: a pass over all rows sums up what the steps of so many have added to
 FAR_BYTES = 2**20  # of rows: a second-level cache holds no more
-LOOK_SHARE = 8  # a look at all rows costs half an epoch: at most one for that many epochs of the run so far
+LOOK_SHARE = 2  # of the epochs so far: no more without a look, which costs as much as two
 
 
 class SPDAM(LinearScorer):
@@ -176,16 +177,17 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     beta, w, ahead, u = (state.get(name, np.zeros(size)).copy() for name, size in sizes)
     epochs = state["epochs"] if np.array_equal(state.get("means"), centring.means) else 0
     is_far = (X.data if sparse.issparse(X) else X).nbytes > FAR_BYTES
-    trace, n_iter, coming = Trace(), 0, 0
+    trace, n_iter, coming, before = Trace(), 0, 0, (0, np.inf)
     fresh = "w" not in state
 
     # at least one epoch from a cold start: w = 0 may be within tol (large lam, tiny features) but ranks nothing
     while True:
-        # 2. the certificate, not before another 8th of the epochs: the run is that much too long at worst
+        # 2. the certificate, when it should have arrived
         if n_iter == coming:
-            look = objective.look(w)
+            look = objective.look(w) if w.any() else objective.look_at_zero()
             trace.add_with_auc(n_iter * -(-n // batch), look.objective, look.gap, look.auc)
-            coming = min(max_iter, n_iter + max(1, n_iter // LOOK_SHARE))
+            now, most = (n_iter, look.gap), max(1, n_iter // LOOK_SHARE)
+            before, coming = now, min(max_iter, math.ceil(next_look(before, now, tol, 1, most)))
             if n_iter == max_iter or (look.gap <= tol and not (fresh and n_iter == 0)):
                 break
         # 3. one epoch of steps, now and then from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, sparse
 
-from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace, next_look
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
@@ -402,15 +402,9 @@ class _Run:
         self.trace.add_with_auc(self.updates, self.point.objective, gap, area)
 
     def next_look(self):
-        """Return at how many updates the gap will be at its target, if its logarithm goes on falling as it did.
-
-        Not before as many more as there are rows, which cost about as much as a look; at twice those now at the latest.
-        """
-        (updates, gap), wait = self.look_before, np.inf
-        if 0.0 < self.target < self.point.gap < gap < np.inf:
-            to_fall, fallen = np.log(self.point.gap / self.target), np.log(gap / self.point.gap)
-            wait = (self.updates - updates) * to_fall / fallen
-        return self.updates + min(max(wait, len(self.problem.y)), self.updates)
+        """Return at how many updates to look next: not before a pass over all rows, which costs as much as a look."""
+        looks = self.look_before, (self.updates, self.point.gap)
+        return next_look(*looks, self.target, least=len(self.problem.y), most=self.updates)
 
     def result(self):
         """Return the last certified point as a SolverResult."""
