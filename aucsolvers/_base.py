@@ -61,18 +61,6 @@ class Trace:
         return {name: np.array(column) for name, column in zip(self.NAMES, columns, strict=True)}
 
 
-def next_look(before, now, target, least, most):
-    """Return at how many steps the gap will be at its target, if its logarithm goes on falling as it did.
-
-    ``before`` and ``now`` are the last two looks: steps done and gap found. Not before ``least`` more steps, and after
-    ``most`` more at the latest.
-    """
-    (steps_before, gap_before), (steps, gap), wait = before, now, np.inf
-    if 0.0 < target < gap < gap_before < np.inf:
-        wait = (steps - steps_before) * np.log(gap / target) / np.log(gap_before / gap)
-    return steps + min(max(wait, least), most)
-
-
 class BinaryScorer(ClassifierMixin, BaseEstimator):
     """A classifier of two classes by the sign of a score; subclasses implement ``fit`` and ``decision_function``."""
 

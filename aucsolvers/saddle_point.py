@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace, next_look
+from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._certify import SQUARE, Objective, checked_rows
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
@@ -187,7 +187,7 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
             look = objective.look(w) if w.any() else objective.look_at_zero()
             trace.add_with_auc(n_iter * -(-n // batch), look.objective, look.gap, look.auc)
             now, most = (n_iter, look.gap), max(1, n_iter // LOOK_SHARE)
-            before, coming = now, min(max_iter, math.ceil(next_look(before, now, tol, 1, most)))
+            before, coming = now, min(max_iter, next_look(before, now, tol, most))
             if n_iter == max_iter or (look.gap <= tol and not (fresh and n_iter == 0)):
                 break
         # 3. one epoch of steps, now and then from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up
@@ -201,6 +201,17 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     state.update(u=u, epochs=epochs, means=centring.means)
     history = trace.as_history()
     return SolverResult(w.copy(), -look.threshold, look.objective, look.gap, n_iter, status, history, state)
+
+
+def next_look(before, now, target, most):
+    """Return after how many epochs the gap will be at its target, if its logarithm goes on falling as it did.
+
+    ``before`` and ``now`` are the last two looks, epochs and gap. One more epoch at least, ``most`` more at most.
+    """
+    (epochs_before, gap_before), (epochs, gap), wait = before, now, np.inf
+    if 0.0 < target < gap < gap_before < np.inf:
+        wait = (epochs - epochs_before) * np.log(gap / target) / np.log(gap_before / gap)
+    return epochs + math.ceil(min(max(wait, 1), most))
 
 
 # Steps -----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, sparse
 
-from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace, next_look
+from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
@@ -44,6 +44,7 @@ from aucsolvers._rows import (
 # Range of projected gradients, whose natural scale is 1, at which descent first looks whether it has arrived: where the
 # gap is about tol, which is at so many times tol, but between these. From there on the gap decides.
 FIRST_RANGE, LEAST_RANGE, LARGEST_RANGE = 1000.0, 1e-3, 0.1
+LONGEST_BLIND = 4  # times as many visits as at the last look: then look again, whatever the passes meet
 TIGHTEST = 0.01  # part of the range that is left when it is tightened: the gap falls about as the range does
 # A visit costs about 1.2 ns per dense column and 3 ns per stored entry of a sparse row (measured).
 SPARSE_PAYS_BELOW = 0.3
@@ -111,8 +112,8 @@ class LinearSVM(LinearScorer):
     status_ : {"converged", "max_iter"}
     history_ : dict of ndarrays
         ``updates`` (rows visited, n in a Newton step), ``objective``, ``dual_gap``, ``auc`` (training rows),
-        ``time_s``, each time that the certificate was computed: at the start, at n rows visited, at least at every
-        doubling until Newton steps take over, and at the end.
+        ``time_s``, each time that the certificate was computed: at the start, when it may pass or visits are four times
+        as many until Newton steps take over, and at the end.
 
     Raises
     ------
@@ -250,19 +251,20 @@ def _descend(run, alpha, rng, max_visits):
     fixed = as_rows(problem.X), problem.constants, problem.bias
     order = np.arange(n, dtype=np.uint32)
     n_active, high, low = n, np.inf, -np.inf
-    pg_range, checkpoint, end = run.first_range, run.updates + n, run.updates + max_visits
+    pg_range, end = run.first_range, run.updates + max_visits
+    foresight = _Foresight(n, run.target, run.updates)
     while not run.done and run.updates < end:
         # 1. As many passes over the active rows as n random numbers shuffle: one at first, hundreds after shrinking.
         draws = rng.integers(2**32, size=n, dtype=np.uint32)
-        done, visits, n_active, high, low, spread = _passes(
+        done, visits, n_active, high, low, spread, met = _passes(
             *fixed, alpha, w, order, n_active, high, low, draws, pg_range, run.max_iter - run.passes
         )
         run.count(done, visits)
         closed = spread <= pg_range
         # 2. Ask for the certificate where it may pass: where shrinking was right, it does before all rows are visited.
-        if closed or run.updates >= checkpoint:
+        if closed or foresight.is_due(met, n_active, run.updates):
             run.certify(alpha, w)
-            checkpoint = run.next_look()
+            foresight.compare(met, run.point.gap, run.updates)
         # 3. Solved on the active rows only: look at all of them. Solved on all: the range was too wide for the gap.
         if closed and n_active < n:
             n_active, high, low = n, np.inf, -np.inf
@@ -270,6 +272,26 @@ def _descend(run, alpha, rng, max_visits):
             pg_range *= min(0.5, max(TIGHTEST, run.target / run.point.gap)) if run.point.gap > 0 else 0.5
     if run.certified_at < run.updates:
         run.certify(alpha, w)
+
+
+class _Foresight:
+    """Tells when the certificate may pass, from the gap as passes meet it: row by row, while w moves."""
+
+    def __init__(self, n, target, visits):
+        self.n, self.target = n, target
+        self.last_met, self.error, self.latest = np.inf, 1.0, visits + LONGEST_BLIND * n
+
+    def is_due(self, met, n_active, visits):
+        """Tell whether the gap, falling on as it did, is at its target by now, or nobody has looked for too long."""
+        fallen = met / self.last_met if 0.0 < met < self.last_met < np.inf else 1.0
+        self.last_met = met
+        now = met * fallen ** (0.5 * n_active / self.n)  # its rows were met half a pass ago, on average
+        return now * self.error <= self.target or visits >= self.latest
+
+    def compare(self, met, gap, visits):
+        """Learn from a look how much larger the gap was than the sum."""
+        self.error = max(1.0, gap / met) if 0.0 < met < np.inf else 1.0
+        self.latest = LONGEST_BLIND * visits
 
 
 @dataclass(frozen=True)
@@ -377,7 +399,6 @@ class _Run:
         self.classes = np.flatnonzero(problem.y > 0), np.flatnonzero(problem.y < 0)
         self.trace, self.point = Trace(), None
         self.passes = self.updates = self.certified_at = 0
-        self.look_before = 0, np.inf  # updates and gap
 
     @property
     def done(self):
@@ -394,17 +415,10 @@ class _Run:
         loss, gap = loss_and_gap(self.problem.y * scores, alpha, self.problem.cost, self.problem.squared)
         gap += 0.5 * float(np.sum((w - w_of_alpha) ** 2))  # eq. 1 below
         objective = self.problem.norm_and_linear_term(w) + loss
-        if self.updates > self.certified_at:
-            self.look_before = self.certified_at, self.point.gap
         self.point, self.certified_at = _Point(alpha, w, objective, gap), self.updates
         # without a sort at a cold start, where all scores are tied
         area = auc_of_classes(*(scores[rows] for rows in self.classes)) if w.any() else 0.5
         self.trace.add_with_auc(self.updates, self.point.objective, gap, area)
-
-    def next_look(self):
-        """Return at how many updates to look next: not before a pass over all rows, which costs as much as a look."""
-        looks = self.look_before, (self.updates, self.point.gap)
-        return next_look(*looks, self.target, least=len(self.problem.y), most=self.updates)
 
     def result(self):
         """Return the last certified point as a SolverResult."""
@@ -541,13 +555,14 @@ def _passes(rows, constants, bias, alpha, w, order, n_active, high, low, draws, 
     """Make passes over ``order[:n_active]`` until one closes (range <= pg_range), or draws or max_passes are used up.
 
     ``draws`` holds at least n_active uint32. Updates alpha, w and order in place. Returns passes made, rows visited,
-    and the active count, shrinking window and range of projected gradients to go on with.
+    the active count, shrinking window and range of projected gradients to go on with, and the gap as the last pass met
+    it.
     """
-    done, used, spread = 0, 0, np.inf
+    done, used, spread, met = 0, 0, np.inf, np.inf
     while done < max_passes and used + n_active <= draws.size:
         _shuffle(order, n_active, draws[used:])
         used += n_active
-        n_active, top, bottom = _pass(rows, constants, bias, alpha, w, order, n_active, high, low)
+        n_active, top, bottom, met = _pass(rows, constants, bias, alpha, w, order, n_active, high, low)
         done += 1
         spread = top - bottom  # -inf if every row was shrunk
         if spread <= pg_range:
@@ -555,13 +570,16 @@ def _passes(rows, constants, bias, alpha, w, order, n_active, high, low, draws, 
         # The window of the next pass: M and m of this one, infinite where they have the wrong sign (section 3.2).
         high = top if top > 0.0 else np.inf
         low = bottom if bottom < 0.0 else -np.inf
-    return done, used, n_active, high, low, spread
+    return done, used, n_active, high, low, spread, met
 
 
 @kernel(fastmath=REDUCE)
 def _pass(rows, constants, bias, alpha, w, order, n_active, high, low):
-    """Visit each active row once, in order; return the rows left active and the largest and smallest gradient met."""
-    top, bottom = -np.inf, np.inf
+    """Visit each active row once, in order; return the rows left active and the largest and smallest gradient met.
+
+    Also the sum of what each row, at its visit, adds to the duality gap: see ``loss_and_gap``.
+    """
+    top, bottom, met = -np.inf, np.inf, 0.0
     position = 0
     while position < n_active:
         i, ahead = order[position], order[min(position + AHEAD, n_active - 1)]
@@ -571,6 +589,13 @@ def _pass(rows, constants, bias, alpha, w, order, n_active, high, low):
         # 1. Gradient of the dual, eq. 7 and its diagonal: y_i w~'x~_i - 1 + D_ii alpha_i.
         old = alpha[i]
         gradient = y * (dot(rows, i, w) + bias * w[-1]) - 1.0 + diagonal * old
+        slack = diagonal * old - gradient
+        over, under = max(slack, 0.0), max(-slack, 0.0)
+        if diagonal > 0.0:
+            misfit = over - diagonal * old
+            met += old * under + 0.5 * misfit * misfit / diagonal
+        else:
+            met += old * under + (upper - old) * over
         # 2. Projected gradient, eq. 8; at a bound and pressed against it harder than the last pass saw: shrink.
         projected = gradient
         shrink = False
@@ -593,7 +618,7 @@ def _pass(rows, constants, bias, alpha, w, order, n_active, high, low):
             add(rows, i, step, w)
             w[-1] += step * bias
         position += 1
-    return n_active, top, bottom
+    return n_active, top, bottom, met
 
 
 @kernel()

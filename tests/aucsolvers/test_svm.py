@@ -1,7 +1,6 @@
 """LinearSVM against LIBLINEAR, against a slow twin that shares no code with it, and against its own certificate."""
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,22 +159,53 @@ class TestCertificate:
         assert 0 <= svm.dual_gap_ <= 1e-3 * C * len(y)
         assert np.linalg.norm(svm.coef_) > 0
 
+    @pytest.mark.parametrize("squared", [False, True])
+    def test_a_pass_meets_the_gap_where_no_row_moves_anothers_margin(self, squared):
+        """Orthogonal rows: what a pass meets row by row is the gap at its start."""
+        rng = np.random.default_rng(0)
+        X, y, cost = np.diag(rng.uniform(0.5, 2.0, 40)), rng.choice([-1.0, 1.0], 40), rng.uniform(0.1, 3.0, 40)
+        problem = module._pose(X, y, cost, squared, False)
+        alpha = rng.uniform(0.0, 1.0, 40) * np.minimum(cost, 2.0)
+        w = problem.primal(alpha)
+        _, gap = module.loss_and_gap(y * problem.scores(w), alpha, cost, squared)
+        order, rows = np.arange(40, dtype=np.uint32), module.as_rows(problem.X)
+        met = module._pass(rows, problem.constants, 0.0, alpha, w, order, 40, np.inf, -np.inf)[-1]
+        assert met == pytest.approx(gap, rel=1e-12)
+
     @pytest.mark.parametrize(
-        ("gap_before", "gap", "expected"),
+        ("last_met", "met", "n_active", "error", "visits", "due"),
         [
-            (1e2, 1e1, 4000 + 1500),  # a factor of 10 in 1000 visits, and one of 10^1.5 to go
-            (1e2, 10**-0.4, 4000 + 569),  # very near: a pass over the 569 rows
-            (1e2, 9e1, 8000),  # far away: at twice the visits
-            (1e2, 2e2, 8000),  # it rose
+            (np.inf, 0.9, 100, 1.0, 0, True),  # of the first pass nothing is known but what it met
+            (np.inf, 1.1, 100, 1.0, 0, False),
+            (8.0, 2.0, 100, 1.0, 0, True),  # a quarter a pass is a half in half a pass: 1
+            (7.0, 2.0, 100, 1.0, 0, False),
+            (8.0, 2.0, 25, 1.0, 0, False),  # a pass over a few rows was short ago
+            (8.0, 2.0, 100, 1.5, 0, False),  # the last look found more than was met
+            (1.0, 1.1, 100, 1.0, 0, False),  # it rises
+            (8.0, 9.0, 100, 1.0, 400, True),  # too long ago
         ],
     )
-    def test_looks_again_when_the_gap_should_have_arrived(self, cancer, gap_before, gap, expected):
-        X, signs = cancer[0], 2.0 * cancer[1] - 1
-        problem = module._pose(X, signs, np.ones(len(signs)), False, True)
-        run = module._Run(problem, 10**-0.5 / len(signs), 100)
-        run.certify(np.zeros(len(signs)), np.zeros(31))
-        run.look_before, run.updates, run.point = (3000, gap_before), 4000, replace(run.point, gap=gap)
-        assert run.next_look() == pytest.approx(expected)
+    def test_looks_when_the_gap_should_have_arrived(self, last_met, met, n_active, error, visits, due):
+        foresight = module._Foresight(100, 1.0, 0)
+        foresight.last_met, foresight.error = last_met, error
+        assert foresight.is_due(met, n_active, visits) == due
+
+    def test_a_look_teaches_how_far_off_the_sum_is(self):
+        foresight = module._Foresight(100, 1.0, 0)
+        foresight.compare(0.5, 2.0, 500)
+        assert not foresight.is_due(0.3, 100, 1999)
+        assert foresight.is_due(0.2, 100, 1999) and foresight.is_due(0.3, 100, 2000)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("tol", [1e-3, 1e-6])
+    def test_a_look_in_two_or_three_finds_what_looking_always_does(self, cancer, loss, tol, monkeypatch):
+        X, y = cancer
+        svm = LinearSVM(0.1, loss=loss, tol=tol, newton=False, random_state=0)
+        foreseen = clone(svm).fit(X, y).history_["updates"]
+        monkeypatch.setattr(module._Foresight, "is_due", lambda *_: True)
+        always = clone(svm).fit(X, y).history_["updates"]
+        assert len(foreseen) <= 3 + len(always) / 2
+        assert always[-1] <= foreseen[-1] <= always[-1] + 3 * len(y)
 
     def test_the_gap_has_no_floor_from_rounding(self, cancer):
         """The gap gets to 1e-25 of P(0), far below what subtracting D from P could show."""
