@@ -18,6 +18,7 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 LAMBDA_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 LAM2_GRID = (10.0, 100.0, 1000.0, 10_000.0)
+GAUSSIAN_LAM2_GRID = (*LAM2_GRID, 100_000.0)  # an SVM's C times the rows: 100 for 1,000 of them
 ZOVR_GRID = (10.0, 100.0, 1000.0)  # beyond that its rounds are many
 GAMMA_GRID = (0.1, 1.0, 10.0)  # in units of 1/(features * variance)
 GAMMA_FACTOR = "gamma_factor"  # the name of such a multiple among the searched parameters
@@ -121,7 +122,7 @@ SOLVERS: dict[str, Entry] = {
         "aucsolvers:MarginMeanSVM",
         "margin-mean SVM with Gaussian kernel, to its exact optimum",
         (("kernel", "rbf"),),
-        ("lam2", LAM2_GRID),
+        ("lam2", GAUSSIAN_LAM2_GRID),
         takes_kernel=False,
         also=(_GAMMA,),
     ),

@@ -276,11 +276,11 @@ def test_what_is_searched_by_default_by_grid_by_search_and_what_is_given():
     def searched(solver="margin_mean_rbf", **more):
         return parse_config(MINIMAL | {"methods": [{"solver": solver, **more}]}, "here").methods[0].searched
 
-    usual = {"lam2": catalogue.LAM2_GRID, "gamma_factor": catalogue.GAMMA_GRID}
+    usual = {"lam2": catalogue.GAUSSIAN_LAM2_GRID, "gamma_factor": catalogue.GAMMA_GRID}
     assert searched() == usual
     assert searched(grid=[3, 1]) == usual | {"lam2": (1.0, 3.0)}
     assert searched(search={"lam1": [2, 0.5]}) == usual | {"lam1": (0.5, 2)}
-    assert searched(search={"gamma": [0.1, 1]}) == {"lam2": catalogue.LAM2_GRID, "gamma": (0.1, 1)}
+    assert searched(search={"gamma": [0.1, 1]}) == {"lam2": catalogue.GAUSSIAN_LAM2_GRID, "gamma": (0.1, 1)}
     assert searched(params={"gamma": 0.5, "lam2": 7}) == {"lam2": (7.0,)}
     assert searched("kernel_svm") == {"C": catalogue.C_GRID}
     assert searched("kernel_svm", search={"gamma_factor": [1, 2]}) == {"C": catalogue.C_GRID, "gamma_factor": (1, 2)}
