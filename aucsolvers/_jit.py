@@ -1,4 +1,8 @@
-"""How the kernels are compiled: cached on disk, or in memory where no folder can be written."""
+"""How the kernels are compiled: cached on disk, or in memory where no folder can be written.
+
+They are written as loops: numba takes a second or so to compile NumPy's functions of whole arrays (min, mean, cumsum,
+flatnonzero), for each type anew.
+"""
 
 import logging
 

@@ -47,7 +47,11 @@ class Ranking:
 
 def ascending(scores):
     """Return finite scores, float64, in ascending order (0.0 and -0.0 are equal, in either order)."""
-    return np.sort(scores) if len(scores) <= FEW else _radix_sorted(np.ascontiguousarray(scores))
+    return np.sort(scores) if len(scores) <= FEW else _radix_sorted(scores)
+
+
+def _radix_sorted(scores):
+    return _sort_bits(np.array(scores).view(np.uint64)).view(np.float64)
 
 
 def auc_of_classes(positive_scores, negative_scores):
@@ -61,15 +65,14 @@ def auc_of_classes(positive_scores, negative_scores):
 
 
 @kernel()
-def _radix_sorted(scores):
-    """Return the scores in ascending order: six passes over 11 bits each of keys that sort as the numbers do.
+def _sort_bits(keys):
+    """Return the bits of doubles in the numbers' ascending order, by six passes over 11 bits each; may overwrite them.
 
     A double's bits sort as its magnitude; with the sign bit set for positive numbers, and all bits turned for negative
     ones, they sort as the numbers.
     """
-    n, top, digit = scores.size, np.uint64(1) << np.uint64(63), np.uint64(2047)
-    keys, spare = scores.view(np.uint64).copy(), np.empty(n, np.uint64)
-    starts = np.zeros((6, 2048), np.int64)
+    n, top, digit = keys.size, np.uint64(1) << np.uint64(63), np.uint64(2047)
+    spare, starts = np.empty(n, np.uint64), np.zeros((6, 2048), np.int64)
     for i in range(n):
         key = keys[i]
         keys[i] = key = ~key if key & top else key | top
@@ -92,7 +95,7 @@ def _radix_sorted(scores):
     for i in range(n):
         key = keys[i]
         keys[i] = key ^ top if key & top else ~key
-    return keys.view(np.float64)
+    return keys
 
 
 @kernel(error_model="numpy")
@@ -102,7 +105,10 @@ def argsort(scores):
     Where scores crowd together, so that insertion would take long, Shell's sort takes over.
     """
     n = scores.size
-    low, high = scores.min(), scores.max()
+    low = high = scores[0]
+    for i in range(1, n):
+        low = scores[i] if scores[i] < low else low
+        high = scores[i] if scores[i] > high else high
     scale = n / (high - low)
     scale = scale if scale < np.inf else 0.0  # of equal scores or none; of infinite ones it may be no number
     bucket, start = np.empty(n, dtype=np.uint32), np.zeros(n + 2, dtype=np.uint32)
@@ -216,7 +222,9 @@ def _best_cut(ordered, start, origin, scale, neg):
     """
     n_pos, wins = len(ordered) - 1, 0
     # of each place: the number of negatives between that positive and the one before, and the largest of them
-    count, largest = np.zeros(n_pos + 1, dtype=np.int64), np.full(n_pos + 1, -np.inf)
+    count, largest, top = np.zeros(n_pos + 1, dtype=np.int64), np.empty(n_pos + 1), ordered[n_pos - 1]
+    for p in range(n_pos + 1):
+        largest[p] = -np.inf
     for j in range(len(neg)):
         below = place = count_below(ordered, start, origin, scale, neg[j])
         if ordered[below] == neg[j]:
@@ -224,8 +232,8 @@ def _best_cut(ordered, start, origin, scale, neg):
         wins += 2 * n_pos - below - place
         count[place] += 1
         largest[place] = max(largest[place], neg[j])
-    n = best = 0
-    low = high = max(ordered[n_pos - 1], largest.max())
+        top = max(top, neg[j])
+    n, best, low, high = 0, 0, top, top
     for p in range(n_pos):
         n += count[p]
         merit = (n_pos - p) * n

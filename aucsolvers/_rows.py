@@ -195,6 +195,13 @@ def inner(a, b):
     return total
 
 
+@kernel()
+def copy_into(target, other):
+    """target[:] = other, which numba would compile for five seconds, most of them for its error's words."""
+    for f in range(target.shape[0]):
+        target[f] = other[f]
+
+
 @kernel(fastmath={"contract"})  # one product, one sum: there is one way to fuse them
 def add_scaled(target, factor, other):
     """target += factor * other"""

@@ -694,7 +694,9 @@ def _ascend(values, slots, last_use, constant, low, high, diagonal, curvature, r
     zigzag against the part that is common to all of K, such as the constant, which a pair does not see. Ends after
     ``limit`` steps, where no direction is steeper than ``stop``, or at a step whose column is not held.
     """
-    clock = last_use.max()
+    clock = 0
+    for slot in range(last_use.size):
+        clock = max(clock, last_use[slot])
     for update in range(limit):
         # 1. the steepest way up and the steepest way down
         i, j, up, down = _steepest(rise, fall, pull)

@@ -758,7 +758,10 @@ def _split_about(centre, sign, rows, in_few, few, many):
 @kernel()
 def _centre(s_few, s_many):
     """Take the mean score of the many from all scores."""
-    centre = s_many.mean()
+    centre = 0.0
+    for j in range(s_many.size):
+        centre += s_many[j]
+    centre /= s_many.size
     for i in range(s_few.size):
         s_few[i] -= centre
     for j in range(s_many.size):
@@ -920,7 +923,9 @@ def _sample(lengths, most):
 
     A place is taken in proportion to 1 + length / mean length, and for certain if it is due more than once.
     """
-    n, total = lengths.size, lengths.sum()
+    n, total = lengths.size, 0.0
+    for k in range(n):
+        total += lengths[k]
     sample, weights = np.empty(most, dtype=np.int64), np.empty(most)
     size, due = 0, 0.5
     for k in range(n):
@@ -937,8 +942,15 @@ def _sample(lengths, most):
 @kernel()
 def _pairs_in_band(members, first, last):
     """Return the places and the rows of the many that have pairs in the band, each with a weight of 1."""
-    places, many = np.flatnonzero(members), np.flatnonzero(first < last)
-    return places, np.ones(places.size), many, np.ones(many.size)
+    n, m = 0, 0
+    places, many = np.empty(members.size, dtype=np.int64), np.empty(first.size, dtype=np.int64)
+    for q in range(members.size):
+        places[n] = q
+        n += members[q] > 0.0
+    for j in range(first.size):
+        many[m] = j
+        m += first[j] < last[j]
+    return places[:n], np.ones(n), many[:m], np.ones(m)
 
 
 @kernel()
@@ -952,15 +964,19 @@ def _count_sampled(order, places, few_weights, first, last, many, many_weights):
         weight[t + 1] = weight[t] + few_weights[t]
     for q in range(n):
         taken[q + 1] += taken[q]
-    begin, end = taken[first[many]], taken[last[many]]
+    begin, end = np.empty(len(many), dtype=np.int64), np.empty(len(many), dtype=np.int64)
     opened, of_many = np.zeros(len(places) + 1), np.empty(len(many))
     for j in range(len(many)):
+        begin[j], end[j] = taken[first[many[j]]], taken[last[many[j]]]
         opened[begin[j]] += many_weights[j]
         opened[end[j]] -= many_weights[j]
         of_many[j] = many_weights[j] * (weight[end[j]] - weight[begin[j]])
-    # rounding may leave less than nothing of runs that have all ended
-    of_few = np.maximum(np.cumsum(opened)[:-1], 0.0) * few_weights
-    return order[places], many, few_weights, many_weights, begin, end, of_few, of_many
+    few, of_few, inside = np.empty(len(places), dtype=np.int64), np.empty(len(places)), 0.0
+    for t in range(len(places)):
+        inside += opened[t]
+        # rounding may leave less than nothing of runs that have all ended
+        few[t], of_few[t] = order[places[t]], max(inside, 0.0) * few_weights[t]
+    return few, many, few_weights, many_weights, begin, end, of_few, of_many
 
 
 @kernel(fastmath={"contract"})
@@ -1033,7 +1049,9 @@ def _solve_on_simplex(gram, b, beta, tol, max_steps):
         for t in range(m):
             gradient[s] += gram[s, t] * beta[t]
     for _ in range(max_steps):
-        to = np.argmin(gradient)
+        to = 0
+        for s in range(1, m):
+            to = s if gradient[s] < gradient[to] else to
         origin, gain, worst, move = -1, 0.0, 0.0, 0.0
         for s in range(m):
             excess = gradient[s] - gradient[to]

@@ -48,6 +48,7 @@ from aucsolvers._rows import (
     REDUCE,
     add,
     as_rows,
+    copy_into,
     dot,
     products,
     row_scores,
@@ -588,7 +589,7 @@ def _axes_rounds(rows, y, bias, weight, lam2, mu, reduces, shift, order, w, tota
     margins, towards, p, target = np.empty(n), np.zeros(n), np.empty(d + 1), np.zeros(d + 1)
     for r in range(order.shape[0]):
         if reduces:
-            target[:] = pull
+            copy_into(target, pull)
         for i in range(n):
             margin = y[i] * (dot(rows, i, w) + bias * w[d])
             margins[i] = margin
@@ -598,7 +599,7 @@ def _axes_rounds(rows, y, bias, weight, lam2, mu, reduces, shift, order, w, tota
         if reduces:
             for i in range(n):
                 towards[i] = y[i] * (dot(rows, i, target) + bias * target[d])
-        p[:] = w
+        copy_into(p, w)
         A, B = 1.0, 0.0
         for k in range(order.shape[1]):
             i = order[r, k]
