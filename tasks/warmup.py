@@ -13,20 +13,21 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from tasks import catalogue
 
-# Parameters and widths with kernels that the defaults on narrow data do not reach.
+# Parameters with kernels that the defaults do not reach, and iterations enough to reach them all.
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
-    "svm_or": ({}, {"method": "cutting_plane"}, {"loss": "squared_hinge"}),
+    "svm_or": ({"max_iter": 4}, {"max_iter": 4, "method": "cutting_plane"}, {"max_iter": 4, "loss": "squared_hinge"}),
+    "msgd": ({"max_iter": 2},),
     "opauc": ({}, {"rank": 2}),
     "kernel_svm": ({}, {"loss": "squared_hinge"}),
 }
-WIDTHS = {"svm_or": (5, 1100)}  # above 1,024 features conjugate gradients take the place of a matrix
-ROWS = 500  # and classes that overlap: an easy problem is solved before all kernels are met
-# More than 2,000 positive scores are sorted by a kernel of their own, which all solvers share, and of more than 2,048
-# rows of a class svm_or samples some. For the first width only.
-TALL = {"ls_svm": 9000, "svm_or": 9000}
+SHAPE = 500, 5  # and classes that overlap: an easy problem is solved before all kernels are met
+# More than 2,000 positive scores are sorted by a kernel of their own, which all solvers share; of more than 2,048 rows
+# of a class svm_or samples some; above 1,024 features and rows conjugate gradients take the place of its matrix.
+SHAPES = {"ls_svm": ((9000, 5),), "svm_or": ((9000, 5), (1100, 1050))}
 
 
 def entries() -> tuple[str, ...]:
@@ -37,9 +38,10 @@ def entries() -> tuple[str, ...]:
 def warm(name: str, float32: bool = False) -> None:
     """Fit one entry to every kind of rows, so that its kernels are in memory and, if they can be, on disk."""
     entry = catalogue.SOLVERS.get(name) or catalogue.sampler(name)
-    with warnings.catch_warnings():
+    # one thread, as in a run: on tiny data several, where cores are busy, wait for each other longer than they work
+    with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for X, y in _rows(TALL.get(name, ROWS), WIDTHS.get(name, (5,)), float32):
+        for X, y in _data(SHAPES.get(name, (SHAPE,)), float32):
             for params in VARIANTS.get(name, ({},)):
                 estimator = entry.build(**params)
                 if name in catalogue.SAMPLERS:
@@ -48,12 +50,13 @@ def warm(name: str, float32: bool = False) -> None:
                     estimator.fit(X, y).decision_function(X)
 
 
-def _rows(rows: int, widths: tuple[int, ...], float32: bool) -> Iterator[tuple[Any, np.ndarray]]:
-    """Yield two classes, one row in four positive, in each layout and type; ``rows`` of the first width."""
+def _data(shapes: tuple[tuple[int, int], ...], float32: bool) -> Iterator[tuple[Any, np.ndarray]]:
+    """Yield two classes of each shape, one row in four positive, in each layout and type."""
     rng = np.random.default_rng(0)
-    for width in widths:
-        y = np.where(np.arange(rows if width == widths[0] else ROWS) % 4 == 0, 1, -1)
-        X = rng.normal(size=(len(y), width)) + 0.3 * (y > 0)[:, None]
+    for rows, width in shapes:
+        y = np.where(np.arange(rows) % 4 == 0, 1, -1)
+        X = rng.normal(size=(rows, width)) + 0.3 * (y > 0)[:, None]
+        X[np.abs(X) < 1.0] = 0.0
         for dtype in (np.float64, np.float32) if float32 else (np.float64,):
             yield X.astype(dtype), y
             yield sparse.csr_matrix(X.astype(dtype)), y

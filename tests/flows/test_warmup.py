@@ -32,11 +32,14 @@ rng = np.random.default_rng(0)
 X, y = load_digits(return_X_y=True)
 digits = X[:500], y[:500] == 8
 tall = rng.normal(size=(41_000, 2)), rng.random(41_000) < 0.1
-wide = sparse.random_array((300, 3000), density=0.02, format="csr", rng=rng), np.arange(300) % 7 == 0
+wide, long = (
+    (sparse.random_array((rows, 3000), density=0.02, format="csr", rng=rng), np.arange(rows) % 7 == 0)
+    for rows in (300, 2500)
+)
 text = sparse.csr_matrix(digits[0][:, :40]), digits[1]
 for name, entry in catalogue.SOLVERS.items():
     params = {"rank": 4} if name == "opauc" else {}
-    for X, y in (digits, wide, text) + ((tall,) if name in ("svm_or", "ls_svm", "linear_svm") else ()):
+    for X, y in (digits, wide, text) + ((tall, long) if name in ("svm_or", "ls_svm", "linear_svm") else ()):
         entry.build(**params).fit(X, y).decision_function(X)
 for name in ("u1", "u2", "wu"):
     catalogue.SAMPLERS[name].build().fit_resample(*digits)
@@ -125,5 +128,5 @@ def test_without_a_folder_for_the_cache_it_fails_and_names_the_variable(monkeypa
 
 
 def test_float32_rows_are_given_when_asked_for():
-    kinds = {(X.dtype.name, isinstance(X, warmup.np.ndarray)) for X, _ in warmup._rows(20, (5,), True)}
+    kinds = {(X.dtype.name, isinstance(X, warmup.np.ndarray)) for X, _ in warmup._data(((20, 5),), True)}
     assert kinds == {("float64", True), ("float64", False), ("float32", True), ("float32", False)}
