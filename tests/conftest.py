@@ -16,8 +16,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def pytest_configure():
     """Silence what `aucflow` silences, before anybody imports Prefect."""
+    import scipy.linalg  # noqa: F401 - limits bind the libraries that are there
+    from threadpoolctl import threadpool_limits
+
     from flows.quiet import quieten
 
+    # as in a run; the threads of two test processes on two cores would wait for each other most of the time
+    threadpool_limits(1)
     os.environ["PYTHONWARNINGS"] = os.environ.get("PYTHONWARNINGS", "")
     os.environ.pop("MLFLOW_TRACKING_URI", None)
     os.environ.pop("PREFECT_API_URL", None)
