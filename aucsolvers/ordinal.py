@@ -16,6 +16,7 @@ From top to bottom: estimator, drivers, certified points, Newton's system, cutti
 import logging
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
@@ -411,9 +412,7 @@ class _Point:
     def auc(self):
         if not self.w.any():
             return 0.5
-        # rows that are not even near a violated margin are won against all of the few
-        near = self.band.last > 0
-        lost = near.sum() * len(self.s_few) - won_pairs(*self.band.grid, self.s_many[near])
+        lost = _count_lost_pairs(*self.band.grid, self.s_many, self.band.last)
         return 1.0 - lost / (len(self.s_few) * len(self.s_many))
 
 
@@ -607,8 +606,7 @@ def _ratio(point, tol, power, most):
 # m in the band of f.
 
 
-@dataclass(frozen=True)
-class _Curvature:
+class _Curvature(NamedTuple):
     """The pairs whose z z' make up H, by the rows that have any: of the few in order of their scores, of the many."""
 
     few: np.ndarray  # row numbers
@@ -629,36 +627,27 @@ def _curvature(problem, band, factor, most):
     many more rows than features, and touches neither the gradient nor the gap. Half of it is spread evenly, half by
     squared length: of a feature that few rows have, these rows are nearly all the curvature, and long once scaled.
     """
-    places, few_weights, many, many_weights = _pairs_in_band(band.members, band.first, band.last)
-    if len(places) > most:
-        taken, few_weights = _sample(problem.lengths[0][band.order[places]], most)
-        places = places[taken]
-    if len(many) > most:
-        taken, many_weights = _sample(problem.lengths[1][many], most)
-        many = many[taken]
-    counts = _count_sampled(band.order, places, few_weights, band.first, band.last, many, many_weights)
-    return _Curvature(*counts, factor)
+    lengths = problem.lengths if max(len(band.members), len(band.first)) > most else (np.empty(0), np.empty(0))
+    chosen = _choose_pairs(band.order, band.members, band.first, band.last, *lengths, most)
+    return _Curvature(*chosen, factor)
 
 
 def _hessian(problem, pairs):
     """Return H as a dense matrix; only its lower triangle is right (that is all that is read)."""
     few, many, d = problem.few, problem.many, problem.few.shape[1]
-    sums = np.zeros((len(pairs.few) + 1, d))
-    _sum_bands(as_rows(many), pairs.many, pairs.many_weights, pairs.first, pairs.last, pairs.few_weights, sums)
+    sums, hessian = np.zeros((len(pairs.few) + 1, d)), np.zeros((d, d))
     if sparse.issparse(few):
+        _sum_bands(as_rows(many), pairs.many, pairs.many_weights, pairs.first, pairs.last, pairs.few_weights, sums)
         mixed = np.zeros((d, d))
         _add_mixed(*as_rows(few), pairs.few, sums, mixed)
-        hessian = gram(many, pairs.many, pairs.of_many)
+        hessian += gram(many, pairs.many, pairs.of_many)
         hessian += gram(few, pairs.few, pairs.of_few)
         hessian -= mixed + mixed.T
         hessian *= pairs.factor
+        hessian.ravel()[:: d + 1] += problem.lam
     else:
-        block, total = room_for(max(len(pairs.few), len(pairs.many)), d)
-        _add_squares(many, pairs.many, pairs.of_many, block, total)
-        _add_mixed_products(few, pairs.few, pairs.of_few, sums, block, total)
-        hessian = np.empty((d, d))
-        np.multiply(total[:d, :d], pairs.factor, out=hessian)
-    hessian.ravel()[:: d + 1] += problem.lam
+        room = room_for(max(len(pairs.few), len(pairs.many)), d)
+        _fill_hessian(few, many, pairs[:-1], pairs.factor, problem.lam, sums, *room, hessian)
     return hessian
 
 
@@ -887,6 +876,16 @@ def _sum_prefixes(ordered):
 
 
 @kernel()
+def _count_lost_pairs(ordered, start, origin, scale, many, last):
+    """Return the pairs that are not won, ties counting one half; rows far from any violated margin have last = 0."""
+    near, n = np.empty(many.size), 0
+    for j in range(many.size):
+        near[n] = many[j]
+        n += last[j] > 0
+    return n * (len(ordered) - 1.0) - won_pairs(ordered, start, origin, scale, near[:n])
+
+
+@kernel()
 def _add_slopes(ordered, a, b, top, steep, of_places):
     """Add the slopes of a run of pairs in the band to their places; return their sum."""
     total = 0.0
@@ -940,43 +939,69 @@ def _sample(lengths, most):
 
 
 @kernel()
-def _pairs_in_band(members, first, last):
-    """Return the places and the rows of the many that have pairs in the band, each with a weight of 1."""
-    n, m = 0, 0
-    places, many = np.empty(members.size, dtype=np.int64), np.empty(first.size, dtype=np.int64)
-    for q in range(members.size):
-        places[n] = q
-        n += members[q] > 0.0
-    for j in range(first.size):
-        many[m] = j
-        m += first[j] < last[j]
-    return places[:n], np.ones(n), many[:m], np.ones(m)
+def _weigh(rows, lengths, most):
+    """Return the places of at most so many rows, and how many each stands for; all of them if there are no more."""
+    if rows.size > most:
+        own = np.empty(rows.size)
+        for k in range(rows.size):
+            own[k] = lengths[rows[k]]
+        return _sample(own, most)
+    taken, weights = np.empty(rows.size, dtype=np.int64), np.empty(rows.size)
+    for k in range(rows.size):
+        taken[k], weights[k] = k, 1.0
+    return taken, weights
 
 
 @kernel()
-def _count_sampled(order, places, few_weights, first, last, many, many_weights):
-    """Return the fields of a _Curvature but for the last."""
-    n = len(order)
-    # taken[q]: how many of the sample come before place q; weight[t]: how many rows the first t of them stand for
-    taken, weight = np.zeros(n + 1, dtype=np.int64), np.zeros(len(places) + 1)
-    for t in range(len(places)):
-        taken[places[t] + 1] = 1
+def _choose_pairs(order, members, first, last, few_lengths, many_lengths, most):
+    """Return the fields of a _Curvature but for the last; the squared lengths are read of more than ``most`` rows."""
+    # 1. the rows that have pairs in the band, and those of them that stand for all
+    n, m = 0, 0
+    places, of_place, in_band = np.empty_like(order), np.empty_like(order), np.empty(first.size, dtype=np.int64)
+    for q in range(order.size):
+        places[n], of_place[n] = q, order[q]
+        n += members[q] > 0.0
+    for j in range(first.size):
+        in_band[m] = j
+        m += first[j] < last[j]
+    few, few_weights = _weigh(of_place[:n], few_lengths, most)
+    many, many_weights = _weigh(in_band[:m], many_lengths, most)
+    # 2. taken[q]: how many of the few come before place q; weight[t]: how many rows the first t of them stand for
+    taken, weight = np.zeros(order.size + 1, dtype=np.int64), np.zeros(few.size + 1)
+    for t in range(few.size):
+        taken[places[few[t]] + 1] = 1
         weight[t + 1] = weight[t] + few_weights[t]
-    for q in range(n):
+        few[t] = of_place[few[t]]
+    for q in range(order.size):
         taken[q + 1] += taken[q]
-    begin, end = np.empty(len(many), dtype=np.int64), np.empty(len(many), dtype=np.int64)
-    opened, of_many = np.zeros(len(places) + 1), np.empty(len(many))
-    for j in range(len(many)):
+    # 3. the pairs of each row
+    begin, end = np.empty_like(many), np.empty_like(many)
+    opened, of_many = np.zeros(few.size + 1), np.empty(many.size)
+    for j in range(many.size):
+        many[j] = in_band[many[j]]
         begin[j], end[j] = taken[first[many[j]]], taken[last[many[j]]]
         opened[begin[j]] += many_weights[j]
         opened[end[j]] -= many_weights[j]
         of_many[j] = many_weights[j] * (weight[end[j]] - weight[begin[j]])
-    few, of_few, inside = np.empty(len(places), dtype=np.int64), np.empty(len(places)), 0.0
-    for t in range(len(places)):
+    of_few, inside = np.empty(few.size), 0.0
+    for t in range(few.size):
         inside += opened[t]
         # rounding may leave less than nothing of runs that have all ended
-        few[t], of_few[t] = order[places[t]], max(inside, 0.0) * few_weights[t]
+        of_few[t] = max(inside, 0.0) * few_weights[t]
     return few, many, few_weights, many_weights, begin, end, of_few, of_many
+
+
+@kernel()
+def _fill_hessian(few, many, pairs, factor, lam, sums, block, total, hessian):
+    """Set the lower triangle of ``hessian`` to that of H, for dense rows; there are zeros in the room to work in."""
+    few_rows, many_rows, few_weights, many_weights, first, last, of_few, of_many = pairs
+    _sum_bands(many, many_rows, many_weights, first, last, few_weights, sums)
+    _add_squares(many, many_rows, of_many, block, total)
+    _add_mixed_products(few, few_rows, of_few, sums, block, total)
+    for f in range(hessian.shape[0]):
+        for g in range(f + 1):
+            hessian[f, g] = factor * total[f, g]
+        hessian[f, f] += lam
 
 
 @kernel(fastmath={"contract"})
@@ -996,7 +1021,7 @@ def _sum_bands(rows, which, weights, first, last, place_weights, sums):
             sums[q, f] = weight * total[f]
 
 
-@kernel(fastmath={"contract"})
+@kernel(fastmath={"contract"}, forceinline=True)  # as in _gram
 def _add_squares(rows, which, weights, block, total):
     """Add sum_j weights[j] xx' to the lower triangle of total, x being rows[which[j]]."""
     size = block.shape[1]
@@ -1010,7 +1035,7 @@ def _add_squares(rows, which, weights, block, total):
         add_lower(block, total)
 
 
-@kernel(fastmath={"contract"})
+@kernel(fastmath={"contract"}, forceinline=True)
 def _add_mixed_products(rows, which, counts, sums, block, total):
     """Add sum_q (counts[q] xx' - x sums[q]' - sums[q] x') to the lower triangle of total, x being rows[which[q]]."""
     size, other = block.shape[1], np.zeros_like(block)
