@@ -19,7 +19,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-# all parts, some 20 minutes; a peer that is not installed is named as absent (dlib: pip install -e '.[bench]')
+# all parts, 20 to 50 minutes; a peer that is not installed is named as absent (dlib: pip install -e '.[bench]')
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
