@@ -25,8 +25,13 @@ from tasks.errors import RunFailed
 START_S = 120  # 5 on an idle machine, 15 if its database is yet to be made
 STOP_S = 5
 OUTLIVES_S = 10  # a killed command's runs may still tell the server how they ended
-# no pages, and no services that look for what is due, as in the server that Prefect would start
-FOR_RUNS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
+# no pages, no services that look for what is due, as in the server that Prefect would start, and no types of blocks,
+# which runs do not use and a new database takes seconds to fill with
+FOR_RUNS = {
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "0",
+}
 
 
 @dataclass(frozen=True)
