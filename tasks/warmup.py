@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from tasks import catalogue
 
-# Parameters with kernels that the defaults do not reach, and iterations enough to reach them all.
+# Parameters with kernels that the defaults do not reach; of long fits, iterations enough to reach them all.
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "svm_or": ({"max_iter": 4}, {"max_iter": 4, "method": "cutting_plane"}, {"max_iter": 4, "loss": "squared_hinge"}),
     "msgd": ({"max_iter": 2},),
