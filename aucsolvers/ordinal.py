@@ -635,19 +635,21 @@ def _curvature(problem, band, factor, most):
 def _hessian(problem, pairs):
     """Return H as a dense matrix; only its lower triangle is right (that is all that is read)."""
     few, many, d = problem.few, problem.many, problem.few.shape[1]
-    sums, hessian = np.zeros((len(pairs.few) + 1, d)), np.zeros((d, d))
+    sums = np.zeros((len(pairs.few) + 1, d))
     if sparse.issparse(few):
         _sum_bands(as_rows(many), pairs.many, pairs.many_weights, pairs.first, pairs.last, pairs.few_weights, sums)
         mixed = np.zeros((d, d))
         _add_mixed(*as_rows(few), pairs.few, sums, mixed)
-        hessian += gram(many, pairs.many, pairs.of_many)
+        hessian = gram(many, pairs.many, pairs.of_many)
         hessian += gram(few, pairs.few, pairs.of_few)
         hessian -= mixed + mixed.T
         hessian *= pairs.factor
-        hessian.ravel()[:: d + 1] += problem.lam
     else:
-        room = room_for(max(len(pairs.few), len(pairs.many)), d)
-        _fill_hessian(few, many, pairs[:-1], pairs.factor, problem.lam, sums, *room, hessian)
+        block, total = room_for(max(len(pairs.few), len(pairs.many)), d)
+        _add_pairs(few, many, pairs[:-1], sums, block, total)
+        hessian = np.empty((d, d))
+        np.multiply(total[:d, :d], pairs.factor, out=hessian)
+    hessian.ravel()[:: d + 1] += problem.lam
     return hessian
 
 
@@ -992,16 +994,12 @@ def _choose_pairs(order, members, first, last, few_lengths, many_lengths, most):
 
 
 @kernel()
-def _fill_hessian(few, many, pairs, factor, lam, sums, block, total, hessian):
-    """Set the lower triangle of ``hessian`` to that of H, for dense rows; there are zeros in the room to work in."""
+def _add_pairs(few, many, pairs, sums, block, total):
+    """Add sum_band z z' of dense rows to the lower triangle of total; sums and block are room to work in, all 0."""
     few_rows, many_rows, few_weights, many_weights, first, last, of_few, of_many = pairs
     _sum_bands(many, many_rows, many_weights, first, last, few_weights, sums)
     _add_squares(many, many_rows, of_many, block, total)
     _add_mixed_products(few, few_rows, of_few, sums, block, total)
-    for f in range(hessian.shape[0]):
-        for g in range(f + 1):
-            hessian[f, g] = factor * total[f, g]
-        hessian[f, f] += lam
 
 
 @kernel(fastmath={"contract"})
