@@ -28,7 +28,8 @@ from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._rows import FLOATS, REDUCE, add_rows, as_rows, dot, inner, row_scores, squared_norms
 
 AFRESH = 8  # epochs: a pass over all rows sums up what the steps of so many have added to
-FAR_BYTES = 2**20  # of rows: a second-level cache holds no more
+DRAWS = 2**15  # rows drawn at a time: of small data several epochs, for a call to NumPy costs as much as one of them
+FAR_BYTES = 2**21  # of rows: beyond it they come from a cache or memory so far away that asking ahead pays
 LOOK_SHARE = 2  # of the epochs so far: no more without a look, which costs as much as two
 
 
@@ -190,12 +191,13 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
             before, coming = now, min(max_iter, next_look(before, now, tol, most))
             if n_iter == max_iter or (look.gap <= tol and not (fresh and n_iter == 0)):
                 break
-        # 3. one epoch of steps, now and then from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up
+        # 3. epochs of steps, now and then from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up
         if epochs % AFRESH == 0:
             _gather_pulls(as_rows(X), *centring[:3], beta, u)
-        batches = draw_batches(n, batch, generator)
-        _epoch(as_rows(X), *centring[:3], centring.b, batches, beta, w, ahead, u, lam, *steps, is_far)
-        n_iter, epochs = n_iter + 1, epochs + 1
+        some = min(coming - n_iter, AFRESH - epochs % AFRESH, max(1, DRAWS // n))
+        batches = draw_batches(n, batch, generator, some)
+        _make_steps(as_rows(X), *centring[:3], centring.b, batches, beta, w, ahead, u, lam, *steps, is_far)
+        n_iter, epochs = n_iter + some, epochs + some
     status = CONVERGED if look.gap <= tol else MAX_ITER
     state = {"generator": generator, "beta": beta, "w": w, "ahead": ahead, "rate": steps.theta}
     state.update(u=u, epochs=epochs, means=centring.means)
@@ -264,10 +266,11 @@ def step_sizes(kappa2, lam, n, batch):
     return StepSizes(sigma, tau, 1.0 - lam / (lam + 2.0 * sigma * kappa2))
 
 
-def draw_batches(n, batch, generator):
-    """Return an epoch's ceil(n / batch) batches, each a uniform subset of the n rows, independent of the others."""
-    draws = generator.integers(2**32, size=(-(-n // batch), batch), dtype=np.uint32)
-    _choose(np.arange(n, dtype=np.uint32), draws)
+def draw_batches(n, batch, generator, epochs=1):
+    """Return the batches of so many epochs, ceil(n / batch) each: uniform subsets of the n rows, all independent."""
+    steps = -(-n // batch)
+    draws = generator.integers(2**32, size=(epochs * steps, batch), dtype=np.uint32)
+    _choose(np.empty(n, dtype=np.uint32), steps, draws)
     return draws
 
 
@@ -275,12 +278,16 @@ def draw_batches(n, batch, generator):
 
 
 @kernel()
-def _choose(order, draws):
-    """Overwrite each row of draws, numbers in [0, 2^32), by a subset of order: the start of a Fisher-Yates shuffle.
+def _choose(order, steps, draws):
+    """Overwrite each row of draws, numbers in [0, 2^32), by a subset of the rows: the start of a Fisher-Yates shuffle.
 
-    The shuffle's start is a uniform subset whatever order held, so order need not be put back: O(batch) a subset.
+    The shuffle's start is a uniform subset whatever order held, so it is put back for an epoch only, which makes epochs
+    drawn together those drawn one by one: O(batch) a subset.
     """
     for step in range(draws.shape[0]):
+        if step % steps == 0:
+            for i in range(order.size):
+                order[i] = i
         for s in range(draws.shape[1]):
             # the high half of draw * range, whose bias is below n / 2^32, where a remainder would cost a division
             t = s + np.int64((np.uint64(draws[step, s]) * np.uint64(order.size - s)) >> np.uint64(32))
@@ -289,10 +296,10 @@ def _choose(order, draws):
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _epoch(rows, group, means, weight, b, batches, beta, w, ahead, u, lam, sigma, tau, theta, is_far):
+def _make_steps(rows, group, means, weight, b, batches, beta, w, ahead, u, lam, sigma, tau, theta, is_far):
     """Make a step for each row of batches; update beta, w, ahead and u in place (table 1 of the source).
 
-    u is 1/n sum_i beta_i x~_i. Rows that are far, beyond the second-level cache, are asked for ahead of time.
+    u is 1/n sum_i beta_i x~_i. Rows that are far, as FAR_BYTES says, are asked for ahead of time.
     """
     n, size, visits = beta.shape[0], batches.shape[1], batches.ravel()
     delta, pull = np.zeros(w.shape[0]), np.empty(w.shape[0])

@@ -19,6 +19,7 @@ TARGET = 1e-6  # (Q - min Q) / min Q
 BATCH = 16
 LARGEST_WORK = 3e7  # rows visited: ends a run that would take minutes, short of the target
 EPOCHS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0)  # of the peer, in units of ours
+LOOKS = 8  # tolerances to try, between the gaps of the looks before and after the target is reached
 MISSED = 1.0 / 1.5
 
 
@@ -76,11 +77,12 @@ def _spdam(data: DataSet, patience_s: float) -> Contest:
     def fit(tol: float) -> np.ndarray:
         return fitted.set_params(tol=tol).fit(data.X, data.y).coef_.ravel()
 
-    # the certificate, ||dQ||^2/(2 lam), is loose: find out what it says in the epoch that reaches the target
+    # the certificate, ||dQ||^2/(2 lam), is loose: find out what it says between the looks about the target
     history = fitted.fit(data.X, data.y).history_
     near = np.flatnonzero(history["objective"] <= (1.0 + TARGET) * least_square(data))
-    loosest = history["dual_gap"][near[0]] if len(near) else unit
-    ours = tune("SPDAM", fit, (max(loosest, unit), unit), partial(excess, data=data), TARGET, patience_s)
+    before, after = history["dual_gap"][near[0] - 1 : near[0] + 1] if len(near) else (unit, unit)
+    tolerances = np.geomspace(max(before, unit), max(after, unit), LOOKS)
+    ours = tune("SPDAM", fit, tolerances, partial(excess, data=data), TARGET, patience_s)
     ladder = sorted({max(1, round(part * fitted.n_iter_)) for part in EPOCHS})
     peer = tune("C, by us", _spdam_in_c(data), ladder, partial(excess, data=data), TARGET, patience_s)
     setting, note = f"λ = {LAM:g}, batches of {BATCH}", f"{fitted.n_iter_} epochs; in C {peer.call.args[0]}"

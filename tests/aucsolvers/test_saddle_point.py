@@ -262,6 +262,15 @@ class TestStorageAndState:
         assert_array_equal(first.coef_, second.coef_)
         assert not np.array_equal(first.coef_, other.coef_)
 
+    def test_epochs_drawn_together_are_those_drawn_one_by_one(self, monkeypatch):
+        together, single = (module.draw_batches(10, 4, np.random.default_rng(0), epochs) for epochs in (3, 1))
+        assert together.shape == (9, 4)
+        assert_array_equal(together[:3], single)
+        (X, y), model = overlapping(), SPDAM(1e-2, tol=0.0, max_iter=30, random_state=1)
+        coef = model.fit(X, y).coef_
+        monkeypatch.setattr(module, "DRAWS", 1)
+        assert_array_equal(model.fit(X, y).coef_, coef)
+
     @pytest.mark.parametrize("half", [5, 13])
     def test_five_and_five_epochs_are_ten(self, half):
         X, y = overlapping()
