@@ -230,7 +230,7 @@ def _sketch_sweep(rows, visits, codes, draws, counts, sums, means, sketches, tra
         _descend(u, traces[other], product, counts[other], counts[0] + counts[1], peak, w, lam, eta)
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", forceinline=True)
 def _count_and_move_mean(rows, i, own, counts, sums, means, distance):
     """Take in row i, the m-th of its class (Welford): ``distance`` becomes x minus the old mean; return (m - 1)/m."""
     counts[own] += 1
@@ -241,7 +241,7 @@ def _count_and_move_mean(rows, i, own, counts, sums, means, distance):
     return (m - 1.0) / m
 
 
-@kernel()
+@kernel(forceinline=True)
 def _leave_mean(rows, i, mean, sign, u):
     """u = sign (x_i - mean), dense whatever the rows are."""
     for f in range(u.shape[0]):
@@ -249,7 +249,7 @@ def _leave_mean(rows, i, mean, sign, u):
     add(rows, i, sign, u)
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", forceinline=True)
 def _descend(u, trace, product, n, seen, peak, w, lam, eta):
     """Take the step -eta_t (lam w - (1 - w'u) u + S w), u = y (x - mean), S w = product/n and trace S = trace/n.
 
@@ -263,7 +263,7 @@ def _descend(u, trace, product, n, seen, peak, w, lam, eta):
         w[f] = (1.0 - step * lam) * w[f] + pull * u[f] - step / n * product[f]
 
 
-@kernel(fastmath={"contract"})
+@kernel(fastmath={"contract"}, forceinline=True)
 def _add_outer(target, weight, a, b):
     """target <- target + weight a b'"""
     for f in range(target.shape[0]):
