@@ -102,16 +102,17 @@ class OnlineScorer(LinearScorer):
     def _validate_chunk(self, X, y, classes, first):
         """Return X, C-ordered or CSR, and y as an array of ±1.0; set ``classes_`` if the stream begins here."""
         X, y, labels = self._validate_arrays(X, y, FLOATS, reset=first)
-        if labels is None or classes is not None:
+        if labels is None:
             check_classification_targets(y)
-            labels = np.unique(y if classes is None else np.append(np.unique(y), classes))
+            labels = np.unique(y)
         known = self.classes_ if not first else labels if classes is None else np.unique(classes)
         if len(known) != 2:
             raise ValueError(f"Expected two classes, got {known.tolist()}. Name both with classes= in the first call.")
-        strangers = np.setdiff1d(labels, known)
-        if len(strangers):
+        told = labels if classes is None else np.append(labels, classes)
+        strangers = sorted(set(told.tolist()) - set(known.tolist()))
+        if strangers:
             raise ValueError(
-                f"Expected labels among {known.tolist()}, got {strangers[:5].tolist()}. Name both in the first call."
+                f"Expected labels among {known.tolist()}, got {strangers[:5]}. Name both in the first call."
             )
         self.classes_ = known
         return X, np.where(y == known[1], 1.0, -1.0)
