@@ -182,7 +182,7 @@ def learn_against_moments(state, X, visits, codes, *, lam, eta, rank):
 # Kernels ---------------------------------------------------------------------------------------------------------
 #
 # Sums and stores are loops of their own, as _rows.py explains. Both triangles of n S are kept, so that all loops run
-# along memory.
+# along memory. What is done to each row is inlined: with ten features a call takes as long as its loop.
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
