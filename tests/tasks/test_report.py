@@ -325,6 +325,22 @@ def test_page_tells_the_facts(page):
     assert text.index("3 columns hold one value") < text.index("2 cells are empty")  # the warning before the note
 
 
+@pytest.mark.parametrize(
+    ("labels", "rule", "told"),
+    [
+        (("8", "rest"), "8 against the rest", "8 against rest"),
+        (("b & w", "c"), "b & w against c", "b & w against c"),
+        (("c", "rest"), "c, the rarest, against the rest", "c against rest (c, the rarest, against the rest)"),
+        (("M", "B"), "minority class M positive", "M against B (minority class M positive)"),
+    ],
+)
+def test_the_rule_stands_beside_the_labels_if_it_says_more(labels, rule, told):
+    first = experiment().datasets[0]
+    provenance = replace(first.provenance, positive_label=labels[0], negative_label=labels[1], rule=rule)
+    text = Reader(render_html(replace(experiment(), datasets=(replace(first, provenance=provenance),)))).text
+    assert f"positive label{told} source" in " ".join(text.split())
+
+
 def test_a_kernel_is_named_and_its_certificate_explained(page):
     assert "Kernel (" not in page
     cells = experiment().results
