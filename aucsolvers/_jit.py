@@ -5,10 +5,26 @@ flatnonzero), for each type anew.
 """
 
 import logging
+from pathlib import Path
 
+from filelock import FileLock
 from numba import njit
+from numba.core.caching import FunctionCache
 
 logger = logging.getLogger(__name__)
+
+
+class KernelCache(FunctionCache):
+    """numba's cache of a kernel, for which processes that save at once wait for each other.
+
+    Without that, two that save the first signatures of one kernel, of dense and of CSR rows say, may both call their
+    code file 1 of the kernel, and the one signature then loads the other's code, for good.
+    """
+
+    def save_overload(self, sig, data):
+        """Save the code compiled for a signature, alone in the folder, which may be several users'."""
+        with FileLock(Path(self.cache_path) / "aucsolvers.lock", mode=0o666):
+            super().save_overload(sig, data)
 
 
 def kernel(**options):
@@ -19,10 +35,11 @@ def kernel(**options):
     """
 
     def compile_later(function):
+        compiled = njit(nogil=True, **options)(function)
         try:
-            return njit(cache=True, nogil=True, **options)(function)
+            compiled._cache = KernelCache(function)
         except RuntimeError as reason:  # from the search for a cache folder: nothing is compiled before the first call
             logger.info("compiling in memory: %s", reason)
-            return njit(nogil=True, **options)(function)
+        return compiled
 
     return compile_later
