@@ -20,9 +20,10 @@ from aucsolvers._stream import OnlineScorer, check_step
 LARGEST_ZETA = 1e3
 SMALLEST_SCALE = 1e-3  # folded below: the average would lose as many digits
 
-# Places in the state's ``saddle``: b and a by class, alpha, the sum of the steps, the largest squared norm of a row,
-# and what the kernel's docstring explains.
-CENTRE, ALPHA, STEPS, PEAK, SCALE, AREA, NORM = 0, 2, 3, 4, 5, 6, 7
+# Places in the state's ``saddle``: b and a by class, alpha, the sum of the steps, the largest and the mean squared norm
+# of a row, and what the kernel's docstring explains.
+CENTRE, ALPHA, STEPS, PEAK, POWER, SCALE, AREA, NORM = 0, 2, 3, 4, 5, 6, 7, 8
+PLACES = 9
 
 
 class SOLAM(OnlineScorer):
@@ -41,9 +42,9 @@ class SOLAM(OnlineScorer):
     ----------
     lam : float, default=1e-3
         Weight of the regulariser, > 0.
-    zeta : float, default=3.0
-        Length of the steps, 0 < zeta <= 1000: step t is zeta/sqrt(t) for a, b and alpha, and for w as if the rows were
-        divided by the largest norm so far.
+    zeta : float, default=10.0
+        Length of the steps, 0 < zeta <= 1000: step t is min(1, zeta/sqrt(t)) for a, b and alpha; for w it is divided
+        by lam and the mean squared norm of the rows so far, but no longer than 1/(lam + the row's own squared norm).
     shuffle : bool, default=True
         Whether fit visits the rows in a fresh random order in each pass, or as given.
     tol : float, default=1e-3
@@ -78,14 +79,13 @@ class SOLAM(OnlineScorer):
     Notes
     -----
     A row costs O(d), or O(its stored values) for CSR while w stays off the projection's border; memory is O(d). The
-    projections
-    ||w|| <= R, |a|, |b| <= R K, |alpha| <= 2 R K, with R = 1/sqrt(lam) and K the largest row norm so far, contain the
-    saddle point, because lam/2 ||w*||^2 <= Q(0) = 1/2. Centred rows of unit norm suit it best, as in [2]_; the rarer a
-    class, the longer the steps may be. The result does not depend on how a stream is cut into chunks,
-    to the last bit. The same seed gives the same bits.
+    projections ||w|| <= R, |a|, |b| <= R K, |alpha| <= 2 R K, with R = 1/sqrt(lam) and K the largest row norm so far,
+    contain the saddle point, because lam/2 ||w*||^2 <= Q(0) = 1/2. Centred rows of unit norm suit it best, as in [2]_.
+    The result does not depend on how a stream is cut into chunks, to the last bit. The same seed gives the same bits.
 
     The source adds lam/2 ||w||^2 to a loss that is p (1 - p) times the pairwise one; here it has the factor too, or
-    the saddle point would be that of lam/(p (1 - p)).
+    the saddle point would be that of lam/(p (1 - p)). Its steps, zeta/sqrt(t) for all variables, overshoot on rows
+    of large norm and, where short enough for the largest, hardly move on the others; hence the two bounds on them here.
 
     References
     ----------
@@ -105,7 +105,9 @@ class SOLAM(OnlineScorer):
 
     _loss = SQUARE
 
-    def __init__(self, lam=1e-3, *, zeta=3.0, shuffle=True, tol=1e-3, max_iter=10, random_state=None, keep_stream=True):
+    def __init__(
+        self, lam=1e-3, *, zeta=10.0, shuffle=True, tol=1e-3, max_iter=10, random_state=None, keep_stream=True
+    ):
         self.lam = lam
         self.zeta = zeta
         self.shuffle = shuffle
@@ -120,7 +122,7 @@ class SOLAM(OnlineScorer):
         check_step("zeta", self.zeta, LARGEST_ZETA)
 
     def _start(self, n_features):
-        direction, lag, saddle = np.zeros(n_features), np.zeros(n_features), np.zeros(8)
+        direction, lag, saddle = np.zeros(n_features), np.zeros(n_features), np.zeros(PLACES)
         saddle[SCALE] = 1.0
         return super()._start(n_features) | {"direction": direction, "lag": lag, "saddle": saddle}
 
@@ -145,9 +147,9 @@ def learn_saddle_point(state, X, visits, codes, *, lam, zeta):
 def _saddle_sweep(rows, visits, codes, counts, sums, saddle, v, lag, lam, zeta):
     """Take a projected step in w, a, b (down) and alpha (up) at each row in turn (Ying et al. 2016, algorithm 1).
 
-    Steps for w are those of rows divided by K: gamma/K^2, and lam in the denominator keeps the shrinking of w below 1
-    where lam > K^2. A row's step w <- shrink w + pull x costs no more than the row, because neither w nor the sum of
-    the iterates is formed: w = scale v, and with area the sum of gamma scale,
+    No step goes past the row's own optimum in its variable, and w shrinks by at most a quarter. A row's step
+    w <- shrink w + pull x costs no more than the row, because neither w nor the sum of the iterates is formed:
+    w = scale v, and with area the sum of gamma scale,
 
         sum of gamma w = area v - lag,    lag = sum over the steps (change of v) (area before it).
     """
@@ -159,10 +161,13 @@ def _saddle_sweep(rows, visits, codes, counts, sums, saddle, v, lag, lam, zeta):
         counts[own] += 1
         add(rows, i, 1.0, sums[own])
         # 1. a, b and alpha, and the step for w from the same point
+        seen = counts[0] + counts[1]
         saddle[PEAK] = max(saddle[PEAK], square)
-        gamma = zeta / np.sqrt(counts[0] + counts[1])
+        saddle[POWER] += (square - saddle[POWER]) / seen
+        gamma = min(1.0, zeta / np.sqrt(seen))
+        step = min(gamma / (saddle[POWER] + lam), 1.0 / (square + lam))
         score = saddle[SCALE] * dot(rows, i, v)
-        shrink, pull = _move_scalars(score, own, counts, saddle, gamma, lam)
+        shrink, pull = _move_scalars(score, own, counts, saddle, gamma, step, lam)
         # 2. ||w||^2 before the projection, known beforehand
         norm = shrink * shrink * saddle[NORM] + pull * (2.0 * shrink * score + pull * square)
         projected = norm > radius2
@@ -185,8 +190,8 @@ def _saddle_sweep(rows, visits, codes, counts, sums, saddle, v, lag, lam, zeta):
 
 
 @kernel(error_model="numpy")
-def _move_scalars(score, own, counts, saddle, gamma, lam):
-    """Step b or a, and alpha, project them, and return (shrink, pull): w is to become shrink w + pull x."""
+def _move_scalars(score, own, counts, saddle, gamma, step, lam):
+    """Step b or a, and alpha, by gamma, project them, and return (shrink, pull): w is to become shrink w + pull x."""
     # share is that of the *other* class, 1 - p or p
     sign, share = 2.0 * own - 1.0, counts[1 - own] / (counts[0] + counts[1])
     both = share * (1.0 - share)
@@ -195,7 +200,6 @@ def _move_scalars(score, own, counts, saddle, gamma, lam):
     bound = np.sqrt(saddle[PEAK] / lam)
     saddle[CENTRE + own] = min(bound, max(-bound, centre + gamma * share * deviation))
     saddle[ALPHA] = min(2.0 * bound, max(-2.0 * bound, alpha - gamma * (sign * share * score + both * alpha)))
-    step = gamma / (saddle[PEAK] + lam)
     return 1.0 - step * both * lam, -step * share * (deviation - sign * (1.0 + alpha))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from arrivals import STORAGES, arriving
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.preprocessing import scale
 
 from aucsolvers.metrics import pairwise_square_objective
@@ -18,18 +18,20 @@ class TestTwin:
     def saddle_twin(X, y, lam, zeta):
         """Half of eq. 6 of seed 002, regulariser times p (1 - p); all variables move at once, then are projected."""
         w, a, b, alpha = np.zeros(X.shape[1]), 0.0, 0.0, 0.0
+        squares = (X**2).sum(axis=1)
         total, steps, largest, R = np.zeros(X.shape[1]), 0.0, 0.0, 1 / np.sqrt(lam)
         for t, (x, label) in enumerate(zip(X, y, strict=True), start=1):
             p, s = np.mean(y[:t] > 0), w @ x
             largest = max(largest, np.linalg.norm(x))
-            gamma = zeta / np.sqrt(t)
+            gamma = min(1.0, zeta / np.sqrt(t))
+            step = min(gamma / (squares[:t].mean() + lam), 1.0 / (x @ x + lam))
             if label > 0:
                 of_w, of_a, of_b = (1 - p) * ((s - a) - (1 + alpha)) * x, -(1 - p) * (s - a), 0.0
                 of_alpha = -(1 - p) * s - p * (1 - p) * alpha
             else:
                 of_w, of_a, of_b = p * ((s - b) + (1 + alpha)) * x, 0.0, -p * (s - b)
                 of_alpha = p * s - p * (1 - p) * alpha
-            w = w - gamma / (largest**2 + lam) * (of_w + p * (1 - p) * lam * w)
+            w = w - step * (of_w + p * (1 - p) * lam * w)
             w *= min(1.0, R / max(np.linalg.norm(w), 1e-300))
             a, b = np.clip([a - gamma * of_a, b - gamma * of_b], -R * largest, R * largest)
             alpha = np.clip(alpha + gamma * of_alpha, -2 * R * largest, 2 * R * largest)
@@ -68,6 +70,13 @@ class TestOptimum:
         wrong = LSSVM(lam=0.1 / 0.21).fit(X, y).coef_.ravel()
         loss = pairwise_square_objective(wrong, X, y, 0.1) - LSSVM(lam=0.1).fit(X, y).objective_
         assert loss > 4e-3  # the test before accepts 5e-4
+
+    def test_one_pass_over_real_rows_of_unequal_norms_ranks_well(self):
+        # the exact solution ranks 98.8 % of these pairs rightly; steps made short for the longest row rank 89 %
+        X, labels = load_digits(return_X_y=True)
+        X, y = scale(X), labels == 8
+        model = SOLAM(max_iter=1, random_state=0).fit(X, y)
+        assert model.history_["auc"][-1] > 0.965
 
     def test_more_passes_end_nearer(self):
         X, y = load_breast_cancer(return_X_y=True)
