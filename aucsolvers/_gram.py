@@ -12,6 +12,7 @@ from aucsolvers._rows import REDUCE
 NARROW_ROWS, WIDE_ROWS = 120, 520  # a block: four for each feature, but at least and at most so many
 
 
+@kernel()
 def room_for(n, d):
     """Return (block, total): room for up to n rows of d features, one a column, and for their products, both zero.
 

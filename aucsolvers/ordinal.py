@@ -55,7 +55,7 @@ NARROWING, LEAST_NARROWING = 5.0, 2.0  # most and least that a band shrinks at o
 PREDICTED_NARROWING = 1000.0  # most where all pairs stay in the band: the minimum in the next one is known exactly
 # The pairs in a band fall as its width to the power 1 where they are spread evenly, to the power 0 where all stay.
 STAYING, ALL_STAYING = 0.75, 0.1
-SHARE = 4.0  # Newton's part of the gap, relative to the band's, below which it is the band that has to shrink
+SHARE = 8.0  # Newton's part of the gap, relative to the band's, below which it is the band that has to shrink
 PATIENCE = 30  # iterations without a smaller gap after which rounding is taken to be the reason
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
 MAX_TRIALS = 30  # of steps, in a line search
@@ -508,27 +508,7 @@ class _Problem:
 
     def _certify(self, w, s_few, s_many, band, step=1.0):
         v = self.pull(band.of_few, band.of_many)
-        gradient = self.lam * w - v
-        # mean phi*(a) of the squared hinge is mean u+^2/2 = L(w) at its own slopes a = u+
-        conjugate = band.loss if self.squared else 0.0
-        # theta a is feasible as well, and D(theta a) = theta mean a - theta^2 curve/2 largest at theta = mean a / curve
-        curve = 2.0 * conjugate + inner(v, v) / self.lam
-        theta = band.slope / curve if curve > 0.0 else 1.0
-        theta = theta if self.squared else min(theta, 1.0)
-        return _Point(
-            w,
-            s_few,
-            s_many,
-            band,
-            v,
-            gradient,
-            linear=band.slope - conjugate,
-            objective=0.5 * self.lam * inner(w, w) + band.loss,
-            lower_bound=theta * band.slope - 0.5 * theta * theta * curve,
-            band_part=0.0 if self.squared else max(0.0, band.loss - band.slope + inner(w, v)),
-            newton_part=inner(gradient, gradient) / (2.0 * self.lam),
-            step=step,
-        )
+        return _Point(w, s_few, s_many, band, v, *_weigh_up(w, v, self.lam, band.loss, band.slope, self.squared), step)
 
     def narrow(self, point, tol, power):
         """Return the point after a Newton step into a narrower band, from about the minimum in its own.
@@ -635,20 +615,15 @@ def _curvature(problem, band, factor, most):
 def _hessian(problem, pairs):
     """Return H as a dense matrix; only its lower triangle is right (that is all that is read)."""
     few, many, d = problem.few, problem.many, problem.few.shape[1]
-    sums = np.zeros((len(pairs.few) + 1, d))
-    if sparse.issparse(few):
-        _sum_bands(as_rows(many), pairs.many, pairs.many_weights, pairs.first, pairs.last, pairs.few_weights, sums)
-        mixed = np.zeros((d, d))
-        _add_mixed(*as_rows(few), pairs.few, sums, mixed)
-        hessian = gram(many, pairs.many, pairs.of_many)
-        hessian += gram(few, pairs.few, pairs.of_few)
-        hessian -= mixed + mixed.T
-        hessian *= pairs.factor
-    else:
-        block, total = room_for(max(len(pairs.few), len(pairs.many)), d)
-        _add_pairs(few, many, pairs[:-1], sums, block, total)
-        hessian = np.empty((d, d))
-        np.multiply(total[:d, :d], pairs.factor, out=hessian)
+    if not sparse.issparse(few):
+        return _dense_hessian(few, many, pairs[:-1], pairs.factor, problem.lam)
+    sums, mixed = np.zeros((len(pairs.few) + 1, d)), np.zeros((d, d))
+    _sum_bands(as_rows(many), pairs.many, pairs.many_weights, pairs.first, pairs.last, pairs.few_weights, sums)
+    _add_mixed(*as_rows(few), pairs.few, sums, mixed)
+    hessian = gram(many, pairs.many, pairs.of_many)
+    hessian += gram(few, pairs.few, pairs.of_few)
+    hessian -= mixed + mixed.T
+    hessian *= pairs.factor
     hessian.ravel()[:: d + 1] += problem.lam
     return hessian
 
@@ -757,6 +732,23 @@ def _centre(s_few, s_many):
         s_few[i] -= centre
     for j in range(s_many.size):
         s_many[j] -= centre
+
+
+@kernel()
+def _weigh_up(w, v, lam, loss, slope, squared):
+    """Return gradient, linear, objective, lower_bound, band_part and newton_part of a _Point."""
+    gradient = np.empty_like(w)
+    for f in range(w.size):
+        gradient[f] = lam * w[f] - v[f]
+    # mean phi*(a) of the squared hinge is mean u+^2/2 = L(w) at its own slopes a = u+
+    conjugate = loss if squared else 0.0
+    # theta a is feasible as well, and D(theta a) = theta mean a - theta^2 curve/2 largest at theta = mean a / curve
+    curve = 2.0 * conjugate + inner(v, v) / lam
+    theta = slope / curve if curve > 0.0 else 1.0
+    theta = theta if squared else min(theta, 1.0)
+    objective, lower_bound = 0.5 * lam * inner(w, w) + loss, theta * slope - 0.5 * theta * theta * curve
+    band_part = 0.0 if squared else max(0.0, loss - slope + inner(w, v))
+    return gradient, slope - conjugate, objective, lower_bound, band_part, inner(gradient, gradient) / (2.0 * lam)
 
 
 @kernel(error_model="numpy")
@@ -994,12 +986,20 @@ def _choose_pairs(order, members, first, last, few_lengths, many_lengths, most):
 
 
 @kernel()
-def _add_pairs(few, many, pairs, sums, block, total):
-    """Add sum_band z z' of dense rows to the lower triangle of total; sums and block are room to work in, all 0."""
+def _dense_hessian(few, many, pairs, factor, lam):
+    """Return H of dense rows, ``pairs`` being the fields of a _Curvature but for the factor."""
     few_rows, many_rows, few_weights, many_weights, first, last, of_few, of_many = pairs
+    d = few.shape[1]
+    sums, (block, total) = np.zeros((few_rows.size + 1, d)), room_for(max(few_rows.size, many_rows.size), d)
     _sum_bands(many, many_rows, many_weights, first, last, few_weights, sums)
     _add_squares(many, many_rows, of_many, block, total)
     _add_mixed_products(few, few_rows, of_few, sums, block, total)
+    hessian = np.empty((d, d))
+    for f in range(d):
+        for g in range(d):
+            hessian[f, g] = factor * total[f, g]
+        hessian[f, f] += lam
+    return hessian
 
 
 @kernel(fastmath={"contract"})
