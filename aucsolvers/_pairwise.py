@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from aucsolvers._jit import kernel
-from aucsolvers._rows import REDUCE, inner, products, weighted_row_sum, with_short_indices
+from aucsolvers._rows import REDUCE, inner, row_scores, weighted_row_sum, with_short_indices
 from aucsolvers.metrics import square_slopes
 
 
@@ -80,7 +80,7 @@ def _mean_and_variance(values):
 def scores_about(centre, X, w):
     """Return (x_i - centre)'w of every row, without a centred copy of X; a centre of None is 0."""
     if centre is None:
-        return products(X, w)
+        return row_scores(X, w)
     scores = np.empty(X.shape[0])
     _score_rows_about(centre, X, w, scores)
     return scores

@@ -74,11 +74,6 @@ def weighted_row_sum(X, weights, rows=None):
     return total
 
 
-def products(X, w):
-    """Return X @ w, computed in float64, in the fastest way: its last bits are not those of ``row_scores``."""
-    return X @ w if X.dtype == np.float64 and not sparse.issparse(X) else row_scores(X, w)
-
-
 def busy_columns_first(X):
     """Return the CSR X with its columns renumbered, most entries first, and the new number of each old column.
 

@@ -81,6 +81,7 @@ class SOLAM(OnlineScorer):
     A row costs O(d), or O(its stored values) for CSR while w stays off the projection's border; memory is O(d). The
     projections ||w|| <= R, |a|, |b| <= R K, |alpha| <= 2 R K, with R = 1/sqrt(lam) and K the largest row norm so far,
     contain the saddle point, because lam/2 ||w*||^2 <= Q(0) = 1/2. Centred rows of unit norm suit it best, as in [2]_.
+    A stream has to bring both classes in mixed order: through many rows of one class the other is forgotten.
     The result does not depend on how a stream is cut into chunks, to the last bit. The same seed gives the same bits.
 
     The source adds lam/2 ||w||^2 to a loss that is p (1 - p) times the pairwise one; here it has the factor too, or

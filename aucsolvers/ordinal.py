@@ -31,9 +31,9 @@ from aucsolvers._rows import (
     add,
     add_scaled,
     as_rows,
+    dot,
     gram,
     inner,
-    products,
     row_products,
     row_scores,
     squared_norms,
@@ -472,8 +472,8 @@ class _Problem:
 
     def scores(self, w):
         """Return the scores of the few and of the many, up to a common shift that keeps rounding small."""
-        s_few, s_many = products(self.few, w), products(self.many, w)
-        _centre(s_few, s_many)
+        s_few, s_many = np.empty(self.few.shape[0]), np.empty(self.many.shape[0])
+        _score_classes(as_rows(self.few), as_rows(self.many), w, s_few, s_many)
         return s_few, s_many
 
     def pull(self, of_few, of_many):
@@ -563,7 +563,7 @@ class _Problem:
         factor = self.steepness(ratio * point.width) / self.k
         if d <= LARGEST_HESSIAN and not (sparse.issparse(self.few) and n_few * d > LARGEST_SUMS):
             # LAPACK's own driver: on tiny data the checks around it would cost as much as all the rest
-            hessian = _hessian(self, _curvature(self, point.band, factor, self.sample))
+            hessian = _hessian(self, point.band, factor, self.sample)
             _, direction, failed = linalg.lapack.dposv(hessian.T, -gradient, lower=0, overwrite_a=1)
             if not failed:
                 return direction
@@ -607,23 +607,28 @@ def _curvature(problem, band, factor, most):
     many more rows than features, and touches neither the gradient nor the gap. Half of it is spread evenly, half by
     squared length: of a feature that few rows have, these rows are nearly all the curvature, and long once scaled.
     """
+    return _Curvature(*_choose_pairs(*_choice(problem, band, most)), factor)
+
+
+def _choice(problem, band, most):
+    """Return the arguments of ``_choose_pairs``."""
     lengths = problem.lengths if max(len(band.members), len(band.first)) > most else (np.empty(0), np.empty(0))
-    chosen = _choose_pairs(band.order, band.members, band.first, band.last, *lengths, most)
-    return _Curvature(*chosen, factor)
+    return band.order, band.members, band.first, band.last, *lengths, most
 
 
-def _hessian(problem, pairs):
-    """Return H as a dense matrix; only its lower triangle is right (that is all that is read)."""
+def _hessian(problem, band, factor, most):
+    """Return H as a dense matrix, of at most so many rows; only its lower triangle is right (all that is read)."""
     few, many, d = problem.few, problem.many, problem.few.shape[1]
     if not sparse.issparse(few):
-        return _dense_hessian(few, many, pairs[:-1], pairs.factor, problem.lam)
+        return _dense_hessian(few, many, _choice(problem, band, most), factor, problem.lam)
+    pairs = _curvature(problem, band, factor, most)
     sums, mixed = np.zeros((len(pairs.few) + 1, d)), np.zeros((d, d))
     _sum_bands(as_rows(many), pairs.many, pairs.many_weights, pairs.first, pairs.last, pairs.few_weights, sums)
     _add_mixed(*as_rows(few), pairs.few, sums, mixed)
     hessian = gram(many, pairs.many, pairs.of_many)
     hessian += gram(few, pairs.few, pairs.of_few)
     hessian -= mixed + mixed.T
-    hessian *= pairs.factor
+    hessian *= factor
     hessian.ravel()[:: d + 1] += problem.lam
     return hessian
 
@@ -660,7 +665,7 @@ def _conjugate_gradients(problem, pairs, gradient):
     search, norm = residual.copy(), inner(residual, residual)
     target = CG_ACCURACY**2 * norm
     for _ in range(CG_STEPS):
-        d_few, d_many = products(few, search), products(many, search)
+        d_few, d_many = row_scores(few, search), row_scores(many, search)
         centre = d_many.mean()  # a common shift, which keeps rounding small
         of_few, of_many = _curve_pairs(d_few - centre, d_many - centre, pairs.first, pairs.last, pairs.of_few)
         image = weighted_row_sum(few, pairs.factor * of_few)
@@ -722,14 +727,15 @@ def _split_about(centre, sign, rows, in_few, few, many):
 
 
 @kernel()
-def _centre(s_few, s_many):
-    """Take the mean score of the many from all scores."""
+def _score_classes(few, many, w, s_few, s_many):
+    """Set the scores of both classes' rows, less the mean score of the many."""
     centre = 0.0
-    for j in range(s_many.size):
+    for j in range(np.uint32(s_many.size)):
+        s_many[j] = dot(many, j, w)
         centre += s_many[j]
     centre /= s_many.size
-    for i in range(s_few.size):
-        s_few[i] -= centre
+    for i in range(np.uint32(s_few.size)):
+        s_few[i] = dot(few, i, w) - centre
     for j in range(s_many.size):
         s_many[j] -= centre
 
@@ -986,9 +992,9 @@ def _choose_pairs(order, members, first, last, few_lengths, many_lengths, most):
 
 
 @kernel()
-def _dense_hessian(few, many, pairs, factor, lam):
-    """Return H of dense rows, ``pairs`` being the fields of a _Curvature but for the factor."""
-    few_rows, many_rows, few_weights, many_weights, first, last, of_few, of_many = pairs
+def _dense_hessian(few, many, choice, factor, lam):
+    """Return H of dense rows, of the pairs that ``_choose_pairs`` takes."""
+    few_rows, many_rows, few_weights, many_weights, first, last, of_few, of_many = _choose_pairs(*choice)
     d = few.shape[1]
     sums, (block, total) = np.zeros((few_rows.size + 1, d)), room_for(max(few_rows.size, many_rows.size), d)
     _sum_bands(many, many_rows, many_weights, first, last, few_weights, sums)

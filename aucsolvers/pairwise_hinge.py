@@ -26,7 +26,7 @@ from aucsolvers._pairwise import check_squares, split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
-from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, inner, products, weighted_row_sum
+from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, inner, row_scores, weighted_row_sum
 from aucsolvers.metrics import margin_violations
 
 logger = logging.getLogger(__name__)
@@ -400,7 +400,7 @@ def _primal_of(alpha, pos, neg, lam):
 
 def _record_dual(trace, updates, w, alpha_mean, pos, neg, lam):
     """Add a point to the trace; return P(w) and P(w) - D(alpha), where w = w(alpha)."""
-    hinge, area = _hinge_and_auc(products(pos, w), products(neg, w))
+    hinge, area = _hinge_and_auc(row_scores(pos, w), row_scores(neg, w))
     norm = inner(w, w)
     objective = 0.5 * lam * norm + hinge
     gap = max(0.0, hinge + lam * norm - alpha_mean)
@@ -412,7 +412,7 @@ def _record_gradient(trace, state, order, pos, neg, lam):
     """Add a point to the trace and raise the state's lower bound; return w, P(w) and the certificate."""
     t = state["updates"]
     w = state["step_sum"] / (lam * max(t, 1))
-    s_pos, s_neg = products(pos, w), products(neg, w)
+    s_pos, s_neg = row_scores(pos, w), row_scores(neg, w)
     hinge, area = _hinge_and_auc(s_pos, s_neg)
     norm = inner(w, w)
     objective = 0.5 * lam * norm + hinge

@@ -34,7 +34,6 @@ from aucsolvers._rows import (
     dot,
     gram,
     inner,
-    products,
     row_scores,
     squared_norms,
     weighted_row_sum,
@@ -343,7 +342,7 @@ class _Problem:
 
     def margins(self, w):
         """Return y_i w~'x~_i of every row, in the fastest way."""
-        return self.y * (products(self.X, w[:-1]) + self.bias * w[-1])
+        return self.y * (row_scores(self.X, w[:-1]) + self.bias * w[-1])
 
     def newton_visits(self):
         """Return how many rows descent visits before Newton's steps take over: about half of what those steps cost.

@@ -50,7 +50,6 @@ from aucsolvers._rows import (
     as_rows,
     copy_into,
     dot,
-    products,
     row_scores,
     squared_norm,
     squared_norms,
@@ -450,7 +449,7 @@ class _Frame:
         self.rows, self.point = np.ascontiguousarray(rows * self.y[:, None]), self.basis @ w
         if self.count < self.size:
             outside = w - self.point @ self.basis
-            rest = self.y * (products(self.data, outside[:width]) + self.bias * outside[-1])
+            rest = self.y * (row_scores(self.data, outside[:width]) + self.bias * outside[-1])
         self.outside, self.rest = outside, rest
 
     def in_space(self, point):

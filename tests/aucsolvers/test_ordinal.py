@@ -128,8 +128,7 @@ class TestSumsOverPairs:
         if loss == "hinge":
             np.testing.assert_array_equal(point.band.last - point.band.first, twin.inside.sum(axis=0))
             np.testing.assert_array_equal(point.band.members, twin.inside.sum(axis=1)[point.band.order])
-        pairs = module._curvature(problem, point.band, twin.steep / problem.k, 100)
-        hessian = np.tril(module._hessian(problem, pairs))
+        hessian = np.tril(module._hessian(problem, point.band, twin.steep / problem.k, 100))
         np.testing.assert_allclose(hessian, np.tril(twin.hessian), rtol=1e-12, atol=1e-12 * twin.steep)
 
     @pytest.mark.parametrize("loss", LOSSES)
@@ -163,8 +162,8 @@ class TestSumsOverPairs:
         z, weights = twin.z[point.band.order][np.ix_(few, many)], np.outer(of_few, of_many)
         weights[~in_order[np.ix_(few, many)]] = 0.0
         expected = 0.01 * np.eye(4) + twin.steep / twin.k * np.einsum("ij,ijf,ijg->fg", weights, z, z)
-        pairs = module._curvature(problem, point.band, twin.steep / problem.k, most)
-        np.testing.assert_allclose(np.tril(module._hessian(problem, pairs)), np.tril(expected), rtol=1e-11, atol=1e-12)
+        hessian = module._hessian(problem, point.band, twin.steep / problem.k, most)
+        np.testing.assert_allclose(np.tril(hessian), np.tril(expected), rtol=1e-11, atol=1e-12)
 
     @staticmethod
     def sample(lengths, most):
