@@ -341,7 +341,7 @@ class _Problem:
         return row_scores(self.X, w[:-1]) + self.bias * w[-1]
 
     def margins(self, w):
-        """Return y_i w~'x~_i of every row, in the fastest way."""
+        """Return y_i w~'x~_i of every row."""
         return self.y * (row_scores(self.X, w[:-1]) + self.bias * w[-1])
 
     def newton_visits(self):
