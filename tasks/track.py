@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -75,18 +75,24 @@ class Logged:
         return plain(vars(self) | {"metrics": metrics})
 
 
-@dataclass(frozen=True)
 class TrackedRun:
-    """An open MLflow run; ``sections`` is what its manifest will tell beside what all have in common."""
+    """An open MLflow run; ``sections`` is what its manifest will tell beside what all have in common.
 
-    client: MlflowClient
-    run: Run
-    experiment: str
-    facts: dict[str, str]
-    parents: tuple[str, ...]
-    logged: Logged
-    sections: dict[str, Any]
-    manifests: list[dict[str, Any]]  # of this run and those below it, as they ended
+    No dataclass: Prefect looks for futures in all that is in one, twice for each task that is called with it. That went
+    through the manifests of all cells so far: each cell took longer than the one before.
+    """
+
+    def __init__(
+        self, client: MlflowClient, run: Run, experiment: str, facts: dict[str, str], sections: dict[str, Any]
+    ) -> None:
+        self.client = client
+        self.run = run
+        self.experiment = experiment
+        self.facts = facts
+        self.sections = sections
+        self.logged = Logged()
+        self.parents: tuple[str, ...] = ()
+        self.manifests: list[dict[str, Any]] = []  # of this run and those below it, as they ended
 
     @property
     def run_id(self) -> str:
@@ -134,7 +140,8 @@ def start_child(
     name, experiment_id = f"{prepared.dataset.name} {method.label}", parent.run.info.experiment_id
     sections = {"kind": "run"} | cell_sections(prepared, method, config, seed)
     run = _start(parent.client, experiment_id, parent.experiment, name, parent.facts, tags, sections)
-    return replace(run, parents=(*parent.parents, parent.run_id), manifests=parent.manifests)
+    run.parents, run.manifests = (*parent.parents, parent.run_id), parent.manifests
+    return run
 
 
 def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
@@ -316,7 +323,9 @@ def _start(
         known["mlflow.source.git.commit"] = facts["git_commit"]
     known |= {f"aucflow.{k}": v for k, v in facts.items()} | {PROCESS: this_process()} | tags
     run = client.create_run(experiment_id, run_name=name, tags=known)
-    return TrackedRun(client, run, experiment, facts, (), Logged(tags=dict(known)), sections, [])
+    tracked = TrackedRun(client, run, experiment, facts, sections)
+    tracked.logged.tags.update(known)
+    return tracked
 
 
 def _set_tags(run: TrackedRun, tags: dict[str, str]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlflow import MlflowClient
 from prefect import Task
+from prefect.utilities.collections import visit_collection
 
 from flows import experiment
 from tasks.configuration import ExperimentConfig
@@ -18,7 +19,7 @@ from tasks.files import file_sha256
 from tasks.ledger import Ledger, canonical
 from tasks.manifest import plain
 from tasks.store import artifact_folder
-from tasks.track import tracked_experiment
+from tasks.track import TrackedRun, tracked_experiment
 
 DIGEST = r"[0-9a-f]{64}"
 TREE = {
@@ -193,3 +194,14 @@ def test_numbers_of_numpy_are_pythons_and_an_object_is_told_without_its_address(
     assert plain(values) == {"a": 0.5, "b": [0, 1], "c": ["inf", "-inf", None], "d": True}
     assert plain(object()) == "<object object>"
     assert "0x" not in plain({"key": lambda: None})["key"]
+
+
+# Prefect -----------------------------------------------------------------------------------------------------------
+
+
+def test_prefect_does_not_go_through_the_manifests_of_all_cells_so_far(told):
+    run = TrackedRun(None, None, "told", {}, {"splits": [[0, 1], [2, 3]]})
+    run.manifests += [json.loads(manifest) for manifest, _, _ in told[1].values()]
+    looked_at = []
+    visit_collection(run, looked_at.append)
+    assert looked_at == [run]
