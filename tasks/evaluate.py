@@ -13,8 +13,7 @@ from tasks.values import Dataset, Evaluation, FittedModel, Scores, Split, Table
 
 def score_rows(model: FittedModel, rows: Table) -> tuple[Scores, np.ndarray]:
     """Return the metrics of a model on some rows, and its scores there."""
-    with threadpool_limits(1):  # as in training: more threads may add in another order
-        scores = model.pipeline.decision_function(rows.X)
+    scores = model.pipeline.decision_function(rows.X)
     interval = delong(rows.y, scores)
     predicted = np.where(scores > model.threshold, 1, -1)
     metrics = Scores(
@@ -37,12 +36,13 @@ def evaluate(dataset: Dataset, splits: tuple[Split, ...], models: tuple[FittedMo
     """Evaluate each split's model on that split's training and test rows."""
     table = load(dataset)
     evaluations = []
-    for split, model in zip(splits, models, strict=True):
-        announce("evaluate", dataset.name, fold=split.fold)
-        test = table.rows(split.test)
-        test_metrics, scores = score_rows(model, test)
-        fpr, tpr, _ = roc_curve_points(test.y, scores)
-        train_metrics, _ = score_rows(model, table.rows(split.train))
-        told = (train_metrics, test_metrics, fpr, tpr, scores, array_sha256(scores))
-        evaluations.append(Evaluation(split.fold, model.threshold, *told))
+    with threadpool_limits(1):  # as in training: more threads may add in another order
+        for split, model in zip(splits, models, strict=True):
+            announce("evaluate", dataset.name, fold=split.fold)
+            test = table.rows(split.test)
+            test_metrics, scores = score_rows(model, test)
+            fpr, tpr, _ = roc_curve_points(test.y, scores)
+            train_metrics, _ = score_rows(model, table.rows(split.train))
+            told = (train_metrics, test_metrics, fpr, tpr, scores, array_sha256(scores))
+            evaluations.append(Evaluation(split.fold, model.threshold, *told))
     return tuple(evaluations)

@@ -193,5 +193,6 @@ def _requirements(ranker: Ranker) -> list[str]:
     return list(dict.fromkeys([*REQUIREMENTS, *own]))
 
 
+@cache
 def _pinned(name: str) -> str:
     return f"{name}=={version(name)}"

@@ -95,8 +95,8 @@ def search_parameters(
     tried = method.candidates(config.preprocessing.scales)
     names = {name: VALUE if name == method.main_parameter else name for name in tried[0]}
     columns = {column: [candidate[name] for candidate in tried] for name, column in names.items()}
-    splits = inner_splits(train, config, seed_for(seed, "inner splits"))
-    if len(tried) == 1 or not splits:
+    splits = inner_splits(train, config, seed_for(seed, "inner splits")) if len(tried) > 1 else ()
+    if not splits:
         unknown = [float("nan")] * len(tried)
         return columns | {"mean": unknown, "sd": unknown}
     scores = []
