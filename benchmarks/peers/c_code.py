@@ -1,6 +1,7 @@
 """Published algorithms as short, straight C that we wrote from the papers, compiled when a benchmark runs.
 
-They stand for the public C code of SOLAM and OPAUC, which cannot be shipped here. The compiler gets the freedoms that
+They stand for the public C code of SOLAM and OPAUC, which cannot be shipped here, and for what the paper of SDCD ran,
+which was never published. The compiler gets the freedoms that
 our kernels have, so that its loops are vectorised as ours are; not -ffast-math, for a library linked with it switches
 the whole process to arithmetic without subnormal numbers.
 """
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-SOURCES = ("solam.c", "opauc.c", "spdam.c")
+SOURCES = ("solam.c", "opauc.c", "spdam.c", "sdcd.c")
 FREEDOMS = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno", "-ffp-contract=fast")
 FLAGS = ("-O3", *FREEDOMS, "-shared", "-fPIC")
 
@@ -59,6 +60,16 @@ def spdam(
     beta, w, ahead, pull, work = np.zeros(n), np.zeros(d), np.zeros(d), np.zeros(d), np.empty(2 * d)
     _call("spdam", Z, b, batches, n, d, *batches.shape, lam, sigma, tau, theta, beta, w, ahead, pull, work)
     return w
+
+
+def sdcd(
+    pos: np.ndarray, neg: np.ndarray, multipliers: np.ndarray, offsets: np.ndarray, lam: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights and dual variables after one epoch per multiplier and offset (int64) of its bijection."""
+    (n_pos, d), n_neg = pos.shape, neg.shape[0]
+    alpha, w = np.zeros(n_pos * n_neg), np.zeros(d)
+    _call("sdcd", pos, neg, multipliers, offsets, n_pos, n_neg, d, len(multipliers), lam, alpha, w)
+    return w, alpha
 
 
 def _call(name: str, *arguments: np.ndarray | int | float) -> None:

@@ -11,7 +11,7 @@ from sklearn.preprocessing import scale
 from aucsolvers import LSSVM, SVMOR
 from aucsolvers.metrics import pairwise_square_objective
 from benchmarks.data import DataSet
-from benchmarks.parts import square_loss, svm_or
+from benchmarks.parts import pair_updates, square_loss, svm_or
 from benchmarks.peers import c_code, rank_svm
 
 needs_c = pytest.mark.skipif(c_code.library() is None, reason="no C compiler")
@@ -68,6 +68,26 @@ def test_spdam_in_c_approaches_the_closed_form(cancer):
     w = square_loss._spdam_in_c(cancer)(1500)
     exact = LSSVM(lam=square_loss.LAM).fit(cancer.X, cancer.y).objective_
     assert pairwise_square_objective(w, cancer.X, cancer.y, square_loss.LAM) == pytest.approx(exact, rel=1e-9)
+
+
+@needs_c
+def test_sdcd_in_c_visits_each_pair_once_an_epoch_with_the_step_of_the_paper(few):
+    X, y = few
+    pos, neg, lam = X[y > 0], X[y < 0], 1e-2
+    k, rng = len(pos) * len(neg), np.random.default_rng(0)
+    multipliers, offsets = np.array([pair_updates._coprime(k, rng) for _ in range(3)]), rng.integers(k, size=3)
+    w, alpha = np.zeros(X.shape[1]), np.zeros(k)
+    for multiplier, offset in zip(multipliers, offsets, strict=True):
+        visits = (offset + multiplier * np.arange(k)) % k
+        assert len(set(visits.tolist())) == k
+        for pair in visits:
+            z = pos[pair // len(neg)] - neg[pair % len(neg)]
+            old = alpha[pair]
+            alpha[pair] = np.clip(old + lam * k * (1 - z @ w) / (z @ z), 0, 1)
+            w += (alpha[pair] - old) * z / (lam * k)
+    in_c = c_code.sdcd(pos, neg, multipliers, offsets, lam)
+    assert in_c[0] == pytest.approx(w, rel=1e-9, abs=1e-12)
+    assert in_c[1] == pytest.approx(alpha, rel=1e-9, abs=1e-12)
 
 
 # Pairwise hinge --------------------------------------------------------------------------------------------------
