@@ -49,7 +49,7 @@ TRIAL_ERRORS = 2.0  # standard errors by which a wider kernel may be worse
 class MarginMeanScorer(BinaryScorer):
     """What the solvers of F share: the checks of its parameters, the kernel, the fitted attributes, the scores.
 
-    Subclasses have the parameters lam1, lam2, kernel, gamma, fit_intercept, threshold, tol and max_iter.
+    Subclasses have the parameters lam1, lam2, kernel, gamma, fit_intercept, threshold and tol.
     """
 
     def check_parameters(self):
@@ -62,7 +62,6 @@ class MarginMeanScorer(BinaryScorer):
         if not (isinstance(self.gamma, str) and self.gamma in GAMMAS):
             check_positive("gamma", self.gamma)
         check_choice("threshold", self.threshold, THRESHOLDS)
-        check_count("max_iter", self.max_iter)
 
     def _gaussian(self, X, y):
         """Return the kernel for training rows X and labels y = +-1: KernelSVM's but for the gamma "loo"."""
@@ -234,6 +233,7 @@ class MarginMeanSVM(MarginMeanScorer):
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         super().check_parameters()
+        check_count("max_iter", self.max_iter)
         check_count("cache_bytes", self.cache_bytes)
 
     def fit(self, X, y):

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
@@ -331,16 +331,40 @@ class TestOptimum:
         """Not as closely: the first for want of variance reduction, the second for its last iterate's noise."""
         best = MarginMeanSVM(1.0, 1.0).fit(*cancer).objective_
         for options in ({"variance_reduction": False}, {"schedule": "source", "mu": 0.1}):
-            model = ZOVR(1.0, 1.0, tol=0.0, random_state=0, **options).fit(*cancer)
+            model = ZOVR(1.0, 1.0, tol=0.0, max_iter=1000, random_state=0, **options).fit(*cancer)
             assert model.objective_ - best < 0.2 * abs(best)
-        averaged = ZOVR(1.0, 1.0, tol=0.0, random_state=0).fit(*cancer).objective_
+        averaged = ZOVR(1.0, 1.0, tol=0.0, max_iter=1000, random_state=0).fit(*cancer).objective_
         assert averaged - best < 0.1 * (model.objective_ - best)
 
     def test_a_large_mu_smooths_the_hinge_and_a_small_one_does_not(self, mirror):
         X, y = keel(mirror, "yeast4")
         best = MarginMeanSVM(0.0, 10.0, random_state=0).fit(X, y).objective_
-        coarse, fine = (ZOVR(0.0, 10.0, mu=mu, tol=0.0, random_state=0).fit(X, y).objective_ for mu in (0.1, 1e-3))
+        options = {"tol": 0.0, "max_iter": 1000, "random_state": 0}
+        coarse, fine = (ZOVR(0.0, 10.0, mu=mu, **options).fit(X, y).objective_ for mu in (0.1, 1e-3))
         assert coarse - best > 0.05 * best > 0.02 * best > fine - best
+
+    def test_where_the_classes_are_far_apart_a_large_mu_keeps_any_number_of_rounds_from_the_optimum(self):
+        """There min F is less than lam2/1000, by which mu = 1e-3 alone may miss it."""
+        X, y = load_wine(return_X_y=True)
+        X, y = scale(X), y == 2
+        best = MarginMeanSVM(random_state=0).fit(X, y).objective_
+        coarse = ZOVR(mu=1e-3, tol=0.0, max_iter=30_000, random_state=0).fit(X, y)
+        fine = ZOVR(random_state=0).fit(X, y)
+        assert best < 1.0 and coarse.objective_ - best > 0.1 * best > 0.02 * best > fine.objective_ - best
+        assert 1_000 < fine.n_iter_ < coarse.n_iter_ and fine.dual_gap_ < 0.02 * best
+
+    @pytest.mark.parametrize("shape", [(50, 50), (60, 100), (20, 400)])
+    def test_where_there_are_about_as_many_features_as_rows(self, shape):
+        X, y = scale(np.random.default_rng(1).normal(size=shape)), np.arange(shape[0]) < shape[0] // 5
+        best = MarginMeanSVM(random_state=0).fit(X, y).objective_
+        assert ZOVR(random_state=0).fit(X, y).objective_ - best < 0.02 * abs(best)
+
+    def test_rounds_are_fewer_by_default_where_they_take_longer(self):
+        shapes = (10, 10), (200, 1_000), (10**5, 10**5)
+        most = [ZOVR()._most_rounds(np.broadcast_to(1.0, shape)) for shape in shapes]
+        assert most == [300_000, 5_000, 1_000]
+        assert ZOVR()._most_rounds(sparse.eye_array(10**5, format="csr")) == 10_000
+        assert ZOVR(schedule="source")._most_rounds(np.ones((10, 10))) == 1_000
 
     def test_ranks_as_the_exact_solution_does(self, cancer):
         X, y = cancer
@@ -354,7 +378,8 @@ class TestCertificate:
     def test_gap_bounds_the_suboptimality_all_the_way(self, cancer, kernel):
         X, y = cancer
         exact = MarginMeanSVM(1.0, 10.0, kernel=kernel, tol=1e-9).fit(X, y).objective_
-        history = ZOVR(1.0, 10.0, kernel=kernel, gamma="scale", tol=0.0, random_state=1).fit(X, y).history_
+        options = {"kernel": kernel, "gamma": "scale", "tol": 0.0, "max_iter": 1000}
+        history = ZOVR(1.0, 10.0, random_state=1, **options).fit(X, y).history_
         assert np.all(history["objective"] - exact <= history["dual_gap"] + 1e-9)
         assert np.all(history["objective"] >= exact - 1e-7)
         assert history["dual_gap"][-1] < 0.02 * 10 and history["objective"][0] == pytest.approx(10.0, rel=1e-14)
