@@ -79,7 +79,7 @@ class KernelSVM(BinaryScorer):
     class_weight : None, "balanced" or dict, default=None
         Multiplies C by class. "balanced" gives class c the weight n / (2 n_c), counting sample weights.
     tol : float, default=1e-4
-        Stop when duality gap <= tol * P(0), where P(0) = C sum_i v_i is the objective at f = 0, as LinearSVM.
+        Stop when duality gap <= tol * min(P, P(0)), where P(0) = C sum_i v_i is the objective at f = 0, as LinearSVM.
     max_iter : int, default=1_000_000
         Most steps.
     cache_bytes : int, default=512 * 1024**2
@@ -213,6 +213,7 @@ class KernelSVM(BinaryScorer):
             self._kernel,
             squared=self.loss == "squared_hinge",
             tol=self.tol,
+            relative=True,
             max_iter=self.max_iter,
             cache_bytes=self.cache_bytes,
             beta=getattr(self, "_beta", None) if self.warm_start else None,
@@ -263,16 +264,16 @@ class KernelResult(NamedTuple):
     history: dict[str, np.ndarray]
 
 
-def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, max_iter, cache_bytes, beta=None, offset=None):
+def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, cache_bytes, beta=None, offset=None):
     """Minimise P of this module's docstring from the dual point ``beta`` (0 by default); return a KernelResult.
 
     X is C-ordered or CSR, y is +-1.0, ``cost`` holds C_i > 0, ``kernel`` is a Kernel; ``offset`` holds the g_i, 0 by
-    default. Nothing is drawn.
+    default. The gap is to fall to tol * P(0), or, if ``relative``, to tol * min(P, P(0)). Nothing is drawn.
     """
     # 1. a feasible dual point, whatever it was feasible for before, and its gradient
     points = kernel.points(X)
     dual = _pose(points, y, cost, kernel, squared, beta, offset)
-    certifier = _Certifier(dual, tol)
+    certifier = _Certifier(dual, tol, relative)
     certifier.certify(0)
     working = _WorkingSet(dual, kernel, points, cache_bytes)
     updates, checkpoint, goal = 0, len(y), certifier.target
@@ -348,10 +349,15 @@ def _pose(points, y, cost, kernel, squared, beta, offset):
 class _Certifier:
     """Certifies the dual point on the way, keeps the trace, and knows when the gap is small enough."""
 
-    def __init__(self, dual, tol):
-        self.dual, self.trace = dual, Trace()
-        self.target = tol * dual.cost.sum()  # P(0) = sum C_i for both losses
+    def __init__(self, dual, tol, relative):
+        self.dual, self.tol, self.relative, self.trace = dual, tol, relative, Trace()
+        self.at_zero = dual.cost.sum()  # P(0) = sum C_i for both losses
         self.objective = self.gap = None
+
+    @property
+    def target(self):
+        """What the gap has to fall to, as far as the last certificate tells."""
+        return self.tol * (min(self.objective, self.at_zero) if self.relative else self.at_zero)
 
     @property
     def converged(self):

@@ -324,7 +324,7 @@ def solve_linear(X, terms, fit_intercept, tol, max_iter, rng):
     """Minimise F over linear f; return the SolverResult of ``solve_linear_svm``. X is C-ordered or CSR."""
     signed, bias = terms.y * terms.mean, 1.0 if fit_intercept else 0.0
     start = np.append(weighted_row_sum(X, signed), bias * signed.sum())
-    options = {"fit_intercept": fit_intercept, "tol": tol, "max_iter": max_iter, "rng": rng}
+    options = {"fit_intercept": fit_intercept, "tol": tol, "relative": False, "max_iter": max_iter, "rng": rng}
     return solve_linear_svm(X, terms.y, terms.cost, squared=False, linear_term=start, **options)
 
 
@@ -336,7 +336,7 @@ def solve_kernel(X, terms, kernel, tol, max_iter, cache_bytes):
     """
     points, start, n = kernel.points(X), terms.y * terms.mean, len(terms.y)
     offset = kernel.expand(points, points, start)
-    options = {"tol": tol, "max_iter": max_iter * n, "cache_bytes": cache_bytes}
+    options = {"tol": tol, "relative": False, "max_iter": max_iter * n, "cache_bytes": cache_bytes}
     result = solve_kernel_svm(X, terms.y, terms.cost, kernel, squared=False, offset=offset, **options)
     excess = 0.5 * float(start @ offset)  # 1/2 ||w0||^2
     history = result.history | {"objective": result.history["objective"] - excess}

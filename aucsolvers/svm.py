@@ -42,7 +42,7 @@ from aucsolvers._rows import (
 
 # Range of projected gradients, whose natural scale is 1, at which descent first looks whether it has arrived: where the
 # gap is about tol, which is at so many times tol, but between these. From there on the gap decides.
-FIRST_RANGE, LEAST_RANGE, LARGEST_RANGE = 1000.0, 1e-3, 0.1
+FIRST_RANGE, LEAST_RANGE, LARGEST_RANGE = 20.0, 1e-3, 0.1
 FEW_ROWS = 0.1  # of all: so few are found and read in less time than all in a row
 LONGEST_BLIND = 4  # times as many visits as at the last look: then look again, whatever the passes meet
 TIGHTEST = 0.01  # part of the range that is left when it is tightened: the gap falls about as the range does
@@ -56,7 +56,9 @@ WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
 NARROWING = 4.0
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
 MAX_TRIALS = 30  # of steps, in a line search
-PATIENCE = 10  # steps without a smaller gap after which rounding is taken to be the reason
+# Steps that neither made the gap smaller nor promised to lower P by such a part of it, after which rounding is taken to
+# be the reason.
+PATIENCE, PROMISE = 10, 1e-12
 
 
 # Estimator -------------------------------------------------------------------------------------------------------
@@ -83,8 +85,8 @@ class LinearSVM(LinearScorer):
     class_weight : None, "balanced" or dict, default=None
         Multiplies C by class. "balanced" gives class c the weight n / (2 n_c), counting sample weights.
     tol : float, default=1e-4
-        Stop when duality gap <= tol * P(0), where P(0) = C sum_i v_i is the objective at w = 0. This implies the
-        project's gap / max(1, P(0)) <= tol, which alone would accept w = 0 as soon as C n <= tol.
+        Stop when duality gap <= tol * min(P, P(0)), where P(0) = C sum_i v_i is the objective at w = 0: P is then
+        within the part tol of min P, also where the classes are far apart and min P is far below P(0).
     max_iter : int, default=10_000
         Most outer passes and Newton steps together; a pass visits the rows that shrinking has left active, so a late
         pass may be very short.
@@ -193,6 +195,7 @@ class LinearSVM(LinearScorer):
             squared=self.loss == "squared_hinge",
             fit_intercept=self.fit_intercept,
             tol=self.tol,
+            relative=True,
             max_iter=self.max_iter,
             rng=as_generator(self.random_state),
             newton=self.newton,
@@ -216,17 +219,31 @@ class LinearSVM(LinearScorer):
 
 
 def solve_linear_svm(
-    X, y, cost, *, squared, fit_intercept, tol, max_iter, rng, newton=True, alpha=None, w=None, linear_term=None
+    X,
+    y,
+    cost,
+    *,
+    squared,
+    fit_intercept,
+    tol,
+    relative,
+    max_iter,
+    rng,
+    newton=True,
+    alpha=None,
+    w=None,
+    linear_term=None,
 ):
     """Minimise P of this module's docstring from a dual point ``alpha`` (0 by default); return a SolverResult.
 
     X is C-ordered or CSR, float64 or float32, y is +-1.0, ``cost`` holds C_i > 0, ``rng`` is a Generator. ``w`` is the
     weight vector w~ to go with alpha, w~(alpha) by default; ``linear_term`` is w0, the constant feature's part last, 0
-    by default. Rows are visited in a fresh random order in every pass.
+    by default. Rows are visited in a fresh random order in every pass, until the gap is at most tol * P(0), or, if
+    ``relative``, tol * min(P, P(0)).
     ``state`` holds ``alpha`` and ``w``, all that is needed to go on. Without ``newton`` this is Algorithm 3 alone.
     """
     problem = _pose(X, y, cost, squared, fit_intercept, linear_term)
-    run = _Run(problem, tol, max_iter)
+    run = _Run(problem, tol, relative, max_iter)
     alpha = problem.feasible(alpha)
     fits = w is not None and len(w) == X.shape[1] + 1
     run.certify(alpha, problem.primal(alpha), problem.weights_to_start_from(w) if fits else None)
@@ -252,7 +269,7 @@ def _descend(run, alpha, rng, max_visits):
     order = np.arange(n, dtype=np.uint32)
     n_active, high, low = n, np.inf, -np.inf
     pg_range, end = run.first_range, run.updates + max_visits
-    foresight = _Foresight(n, run.target, run.updates)
+    foresight = _Foresight(n, run.updates)
     while not run.done and run.updates < end:
         # 1. As many passes over the active rows as n random numbers shuffle: one at first, hundreds after shrinking.
         draws = rng.integers(2**32, size=n, dtype=np.uint32)
@@ -262,7 +279,7 @@ def _descend(run, alpha, rng, max_visits):
         run.count(done, visits)
         closed = spread <= pg_range
         # 2. Ask for the certificate where it may pass: where shrinking was right, it does before all rows are visited.
-        if closed or foresight.is_due(met, n_active, run.updates):
+        if closed or foresight.is_due(met, n_active, run.updates, run.target_to_come(alpha, w)):
             run.certify(alpha, w)
             foresight.compare(met, run.point.gap, run.updates)
         # 3. Solved on the active rows only: look at all of them. Solved on all: the range was too wide for the gap.
@@ -277,16 +294,16 @@ def _descend(run, alpha, rng, max_visits):
 class _Foresight:
     """Tells when the certificate may pass, from the gap as passes meet it: row by row, while w moves."""
 
-    def __init__(self, n, target, visits):
-        self.n, self.target = n, target
+    def __init__(self, n, visits):
+        self.n = n
         self.last_met, self.error, self.latest = np.inf, 1.0, visits + LONGEST_BLIND * n
 
-    def is_due(self, met, n_active, visits):
+    def is_due(self, met, n_active, visits, target):
         """Tell whether the gap, falling on as it did, is at its target by now, or nobody has looked for too long."""
         fallen = met / self.last_met if 0.0 < met < self.last_met < np.inf else 1.0
         self.last_met = met
         now = met * fallen ** (0.5 * n_active / self.n)  # its rows were met half a pass ago, on average
-        return now * self.error <= self.target or visits >= self.latest
+        return now * self.error <= target or visits >= self.latest
 
     def compare(self, met, gap, visits):
         """Learn from a look how much larger the gap was than the sum."""
@@ -334,6 +351,11 @@ class _Problem:
     def norm_and_linear_term(self, w):
         """Return the part of P that no row has, 1/2 ||w~||^2 - w0'w~."""
         return 0.5 * inner(w, w) - inner(self.linear_term, w)
+
+    def dual(self, alpha, w):
+        """Return D(alpha), without a linear term: sum_i alpha_i - D_ii alpha_i^2 / 2, less ||w~(alpha)||^2 / 2."""
+        charged = 0.5 * float(alpha @ (self.constants[:, 2] * alpha)) if self.squared else 0.0
+        return float(alpha.sum()) - charged - 0.5 * inner(w, w)
 
     def scores(self, w):
         if not w.any():
@@ -394,13 +416,25 @@ def _pose(X, y, cost, squared, fit_intercept, linear_term=None):
 class _Run:
     """The counts of a fit, its last certified point, the trace of those before, and when to stop."""
 
-    def __init__(self, problem, tol, max_iter):
-        self.problem, self.max_iter = problem, max_iter
-        self.target = tol * problem.cost.sum()  # P(0) = sum C_i for both losses
+    def __init__(self, problem, tol, relative, max_iter):
+        self.problem, self.tol, self.relative, self.max_iter = problem, tol, relative, max_iter
+        self.at_zero = problem.cost.sum()  # P(0) = sum C_i for both losses
         self.first_range = min(max(FIRST_RANGE * tol, LEAST_RANGE), LARGEST_RANGE)
         self.classes = np.flatnonzero(problem.y > 0), np.flatnonzero(problem.y < 0)
         self.trace, self.point = Trace(), None
         self.passes = self.updates = self.certified_at = 0
+
+    @property
+    def target(self):
+        """What the gap has to fall to, as far as the last certified point tells."""
+        return self.target_at(self.point)
+
+    def target_to_come(self, alpha, w):
+        """Return what the target will be about when the gap is there: as P, then, is little above D(alpha)."""
+        return self.tol * self.problem.dual(alpha, w) if self.relative else self.target
+
+    def target_at(self, point):
+        return self.tol * (min(point.objective, self.at_zero) if self.relative else self.at_zero)
 
     @property
     def done(self):
@@ -463,15 +497,18 @@ def _take_newton_steps(run):
     centre = np.zeros(len(start.alpha)) if problem.squared else start.alpha
     here = best = _look(problem, start.w, problem.margins(start.w), centre, WIDEST)
     idle = 0
-    while best.gap > run.target and run.passes < run.max_iter and idle < PATIENCE:
+    while best.gap > run.target_at(best) and run.passes < run.max_iter and idle < PATIENCE:
         while here.newton_part < here.rows_part and here.width > NARROWEST and not problem.squared:
             here = _look(problem, here.w, here.margins, here.alpha, here.width / NARROWING)
         direction = _newton_direction(problem, here)
         if direction is None:
             break
+        promised = -float(here.gradient @ direction)
         here = _move(problem, here, direction)
         run.count(1, len(here.alpha))
-        best, idle = (here, 0) if here.gap < best.gap else (best, idle + 1)
+        # in a narrower band the gap is many times as large at first, and for as long as free rows come and go
+        idle = 0 if here.gap < best.gap or promised > PROMISE * abs(here.objective) else idle + 1
+        best = here if here.gap < best.gap else best
     if best.gap < start.gap:
         run.certify(best.alpha, best.w_of_alpha, best.w)
 
@@ -488,6 +525,7 @@ class _Smooth:
     alpha: np.ndarray
     free: np.ndarray  # the rows with 0 < alpha_i < U_i
     w_of_alpha: np.ndarray
+    objective: float  # P, of the loss itself
     rows_part: float  # of the gap, eq. 1
 
     @cached_property
@@ -508,8 +546,9 @@ def _look(problem, w, margins, centre, width):
     steepness = 2.0 if problem.squared else 0.5 / width
     alpha, free = np.empty(len(margins)), np.empty(len(margins), dtype=np.uint32)
     n_free = _set_slopes(margins, centre, steepness, problem.cost, problem.upper, alpha, free)
-    _, rows_part = loss_and_gap(margins, alpha, problem.cost, problem.squared)
-    return _Smooth(w, margins, centre, width, steepness, alpha, free[:n_free], problem.primal(alpha), rows_part)
+    loss, rows_part = loss_and_gap(margins, alpha, problem.cost, problem.squared)
+    dual = alpha, free[:n_free], problem.primal(alpha)
+    return _Smooth(w, margins, centre, width, steepness, *dual, problem.norm_and_linear_term(w) + loss, rows_part)
 
 
 def _newton_direction(problem, here):

@@ -136,6 +136,15 @@ class TestOptimum:
         assert np.all(times[weighted.support_] > 0)
         assert_array_equal(X[weighted.support_], weighted.support_vectors_)
 
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_tol_is_relative_to_the_objective_also_where_the_classes_are_far_apart(self, loss):
+        """P(0) = C n is a million times min P: 1/2 ||f||^2 of the widest margin."""
+        X, y = make_moons(100, noise=0.1, random_state=0)
+        best = KernelSVM(1e6, gamma=1.0, loss=loss, tol=1e-9).fit(X, y).objective_
+        svm = KernelSVM(1e6, gamma=1.0, loss=loss).fit(X, y)
+        assert svm.status_ == "converged" and best < 100.0
+        assert -1e-6 <= svm.objective_ - best <= svm.dual_gap_ <= 1e-4 * svm.objective_
+
     def test_coef_is_the_linear_kernels_alone(self):
         assert not hasattr(KernelSVM().fit(*moons()), "coef_")
 
@@ -266,7 +275,7 @@ class TestOffset:
     def test_optimum_is_that_of_a_general_optimiser_on_the_dual(self, loss, shrinking):
         X, y = moons(60)
         signs, offset, squared = 2.0 * y - 1, np.random.default_rng(0).normal(size=60), loss == "squared_hinge"
-        options = {"squared": squared, "tol": 1e-10, "max_iter": 10**5, "cache_bytes": 10**6}
+        options = {"squared": squared, "tol": 1e-10, "relative": False, "max_iter": 10**5, "cache_bytes": 10**6}
         kernel = module.Kernel.of(KernelSVM(gamma=1.0), X)
         result = module.solve_kernel_svm(X, signs, np.full(60, 2.0), kernel, offset=offset, **options)
         K = gram(X)
