@@ -1,22 +1,13 @@
-"""What the first call costs: every solver in a fresh process on a warm kernel cache, and all kernels from nothing.
-
-The module is also the program that such a process runs: ``python -m benchmarks.parts.first_call NAME ...`` fits the
-named solvers of the catalogue on a few rows, dense and CSR, and prints what that took.
-"""
+"""What the first call costs: every solver in a fresh process on a warm kernel cache, and all kernels from nothing."""
 
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-
-import numpy as np
-from scipy import sparse
 
 from benchmarks.contest import Gauge, timed
 from benchmarks.part import Bench, Cell, Part
@@ -58,7 +49,7 @@ def _warmup() -> list[str] | None:
 
 
 def _fits(names: tuple[str, ...]) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.parts.first_call", *names]
+    return [sys.executable, "-m", "benchmarks.first_fit", *names]
 
 
 def _run(command: list[str], cache: Path | None) -> str:
@@ -90,24 +81,3 @@ PART = Part(
     "no other number in this report.",
     cells,
 )
-
-
-def main(names: list[str]) -> None:
-    """Fit each named solver once on dense and once on CSR rows; print the seconds as JSON."""
-    warnings.simplefilter("ignore")
-    rng = np.random.default_rng(0)
-    y = np.where(np.arange(60) < 20, 1, -1)
-    X = rng.normal(size=(60, 5)) + (y > 0)[:, None]
-    rows = sparse.csr_matrix(X)
-    report = {}
-    for name in names:
-        started = time.perf_counter()
-        model = catalogue.solver(name).build()
-        import_s = time.perf_counter() - started
-        dense_s, csr_s = (timed(partial(model.fit, form, y))[0] for form in (X, rows))
-        report[name] = {"import_s": import_s, "dense_s": dense_s, "csr_s": csr_s}
-    sys.stdout.write(json.dumps(report))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
