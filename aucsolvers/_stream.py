@@ -105,7 +105,7 @@ class OnlineScorer(LinearScorer):
         if labels is None:
             check_classification_targets(y)
             labels = np.unique(y)
-        known = self.classes_ if not first else labels if classes is None else np.unique(classes)
+        known = self.classes_ if not first else labels if classes is None else _distinct(classes)
         if len(known) != 2:
             raise ValueError(f"Expected two classes, got {known.tolist()}. Name both with classes= in the first call.")
         told = labels if classes is None else np.append(labels, classes)
@@ -127,6 +127,14 @@ class OnlineScorer(LinearScorer):
         self.n_iter_, self.status_ = 1, MAX_ITER
         self.history_ = {name: np.array([]) for name in Trace.NAMES}
         return self
+
+
+def _distinct(classes):
+    """Return the classes, ascending, or say that they have no order."""
+    try:
+        return np.unique(classes)
+    except TypeError:
+        raise ValueError(f"Expected classes of one type, got {list(classes)!r}. Name both as y has them.") from None
 
 
 def check_step(name, value, largest):

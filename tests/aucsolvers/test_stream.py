@@ -123,6 +123,8 @@ class TestStreams:
             SOLAM().partial_fit(X[:1], [1])
         with pytest.raises(ValueError, match="Expected two classes, got \\[0, 1, 2\\]"):
             SOLAM().partial_fit(X[:1], [1], classes=[0, 1, 2])
+        with pytest.raises(ValueError, match="Expected classes of one type, got \\[None, 1\\]"):
+            SOLAM().partial_fit(X[:1], [1], classes=[None, 1])
 
     @every
     def test_storage_may_change_midway(self, model):
