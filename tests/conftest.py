@@ -28,6 +28,7 @@ def pytest_configure():
     os.environ.pop("PREFECT_API_URL", None)
     os.environ["PREFECT_SERVER_EPHEMERAL_ENABLED"] = "false"  # what no command has Prefect start, no test does
     os.environ["AUCFLOW_HOME"] = tempfile.mkdtemp(prefix="aucflow-tests-")  # nobody's own cache
+    os.environ["PREFECT_HOME"] = str(Path(os.environ["AUCFLOW_HOME"]) / "prefect")
     quieten(verbose=True)  # telemetry off; warnings stay visible to the tests
 
 

@@ -1,28 +1,58 @@
 """The command as installed, and a table such as users have."""
 
 import os
+import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from tasks.prefect_server import server_of_this_process
+
 AUCFLOW = Path(sys.executable).with_name("aucflow")
-
-
-def environment(folder, **more):
-    """Return an environment without ours, with a Prefect home of its own."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "PYTEST_"))}
-    return env | {"PREFECT_HOME": str(folder / ".prefect"), "COLUMNS": "80"} | more
+PREFECT = AUCFLOW.with_name("prefect")
 
 
 def run(folder, *arguments, **more):
-    """Run the command as installed, in a folder."""
+    """Run the command as installed, in a folder; Prefect is told of it on the server of these tests."""
     command = [AUCFLOW, *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=folder, env=environment(folder, **more), capture_output=True, text=True, timeout=280
-    )
+    env = environment(folder, PREFECT_API_URL=prefect_url()) | more
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=280)
+
+
+def environment(folder, **more):
+    """Return an environment without ours, with a Prefect home of its own, in which runs start a server of their own."""
+    home = folder / ".prefect"
+    if not home.exists():
+        shutil.copytree(prefect_home(), home)
+    return bare_environment(home) | more
+
+
+def bare_environment(home):
+    """Return an environment without ours, with that Prefect home; if it is new, Prefect takes its time to fill it."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "PYTEST_"))}
+    return env | {"PREFECT_HOME": str(home), "COLUMNS": "80"}
+
+
+@cache
+def prefect_url():
+    """Return the address of a server that lives as long as this process: a run needs as long to start one as itself."""
+    shutil.copytree(prefect_home(), os.environ["PREFECT_HOME"])
+    server = server_of_this_process()
+    server.wait()
+    return server.url
+
+
+@cache
+def prefect_home():
+    """Return a Prefect home whose database has its tables and no rows, made once, to be copied."""
+    home = Path(f"{os.environ['PREFECT_HOME']}-empty")
+    command = [PREFECT, "server", "database", "upgrade", "--yes"]
+    subprocess.run(command, env=bare_environment(home), check=True, capture_output=True)
+    return home
 
 
 def children(pid):

@@ -129,12 +129,13 @@ def source(request, mirror, tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", catalogue.SOLVERS)
 def test_every_solver_with_every_sampler_is_replayed_bit_for_bit(solver, source, tmp_path):
-    for sampler in catalogue.SAMPLERS:
+    """By one worker and by two in turn, so that each solver and each sampler meets both."""
+    first = list(catalogue.SOLVERS).index(solver)
+    for place, sampler in enumerate(catalogue.SAMPLERS, first):
         path = recorded(tmp_path, source, method_of(solver, sampler))
-        for workers in (1, 2):
-            done = replay(find_manifest(str(path)), workers)
-            assert done.claim.is_exact
-            assert verdicts(done) == EXACT, (sampler, workers, done.first_difference)
+        done = replay(find_manifest(str(path)), workers=1 + place % 2)
+        assert done.claim.is_exact
+        assert verdicts(done) == EXACT, (sampler, done.first_difference)
 
 
 # Others' solvers, and what configs can ask for --------------------------------------------------------------------
