@@ -247,9 +247,9 @@ def test_a_schedule_fires_a_killed_run_is_told_and_the_next_makes_a_version(fold
 @pytest.mark.timeout(900)
 def test_changed_data_start_a_run_and_a_killed_serve_leaves_nothing_running(folder, start):
     """Without PREFECT_API_URL: deploy's server is gone before serve's begins, and knows what deploy wrote."""
-    done = run(folder, "deploy", "claims.yaml", "--on-change")
-    assert done.returncode == 0, done.stderr
-    assert "claims.csv changes" in done.stdout
+    deploy = start(AUCFLOW, "deploy", "claims.yaml", "--on-change")
+    assert deploy.popen.wait(PATIENCE_S) == 0, deploy.text()
+    assert "claims.csv changes" in deploy.text()
 
     serve = start(AUCFLOW, "serve", "--look-every", "0.5")
     serve.wait_for("claims: on change of its data")
