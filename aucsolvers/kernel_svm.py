@@ -276,7 +276,7 @@ def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, ca
     certifier = _Certifier(dual, tol, relative)
     certifier.certify(0)
     working = _WorkingSet(dual, kernel, points, cache_bytes)
-    updates, checkpoint, goal = 0, len(y), certifier.target
+    updates, checkpoint, goal = 0, len(y), certifier.goal
     if len(y) >= SAMPLE_FROM and not dual.beta.any():
         # roughly, on a sample: where many rows are to be left out, their columns are never computed in full
         working.narrow(np.arange(0, len(y), SAMPLE_STEP))
@@ -298,9 +298,9 @@ def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, ca
         checkpoint = 2 * updates
         if stuck:
             break
-        if goal > certifier.target:
-            goal = certifier.target
+        if goal > certifier.goal:
             working.shrink()
+        goal = certifier.goal
     return certifier.result(updates)
 
 
@@ -358,6 +358,11 @@ class _Certifier:
     def target(self):
         """What the gap has to fall to, as far as the last certificate tells."""
         return self.tol * (min(self.objective, self.at_zero) if self.relative else self.at_zero)
+
+    @property
+    def goal(self):
+        """What to let the gap fall to before the next certificate, which costs many steps: what is enough for any P."""
+        return self.tol * max(self.objective - self.gap, 0.1 * self.objective) if self.relative else self.target
 
     @property
     def converged(self):
