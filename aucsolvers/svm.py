@@ -41,7 +41,7 @@ from aucsolvers._rows import (
 )
 
 # Range of projected gradients, whose natural scale is 1, at which descent first looks whether it has arrived: where the
-# gap is about tol, which is at so many times tol, but between these. From there on the gap decides.
+# gap is about tol * P, which is at some so many times tol, but between these. From there on the gap decides.
 FIRST_RANGE, LEAST_RANGE, LARGEST_RANGE = 20.0, 1e-3, 0.1
 FEW_ROWS = 0.1  # of all: so few are found and read in less time than all in a row
 LONGEST_BLIND = 4  # times as many visits as at the last look: then look again, whatever the passes meet
