@@ -55,8 +55,13 @@ NARROWING, LEAST_NARROWING = 5.0, 2.0  # most and least that a band shrinks at o
 PREDICTED_NARROWING = 1000.0  # most where all pairs stay in the band: the minimum in the next one is known exactly
 # The pairs in a band fall as its width to the power 1 where they are spread evenly, to the power 0 where all stay.
 STAYING, ALL_STAYING = 0.75, 0.1
+KEPT = 0.5  # part of the pairs that has to be in the narrower band for a step that takes all of them to count
 SHARE = 8.0  # Newton's part of the gap, relative to the band's, below which it is the band that has to shrink
-PATIENCE = 30  # iterations without a smaller gap after which rounding is taken to be the reason
+# Iterations that neither make the gap smaller nor P, by FALL of it, after which rounding is taken to be the reason
+PATIENCE, FALL = 30, 1e-4
+ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be smaller
+FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
+ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
 MAX_TRIALS = 30  # of steps, in a line search
 # More than twice as many rows get their first w from this many, evenly spaced, solved to this gap relative to P; then
@@ -90,8 +95,9 @@ class SVMOR(LinearScorer):
         like scales, and may reach max_iter where they have not.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     tol : float, default=1e-6
-        Stop when the duality gap is at most tol; P(0) is 1 for the hinge and 1/2 for the squared hinge. 0 goes on
-        until rounding stops all progress, or max_iter.
+        Stop when duality gap <= tol * min(P, P(0)), P(0) being 1 for the hinge and 1/2 for the squared hinge: P is then
+        within the part tol of min P, also where the classes are far apart and min P is far below P(0). A gap of
+        1e-12 P(0) will do: rounding may leave that. 0 goes on until rounding stops all progress, or max_iter.
     max_iter : int, default=1000
         Largest number of Newton steps or cutting planes.
     warm_start : bool, default=False
@@ -110,7 +116,7 @@ class SVMOR(LinearScorer):
     n_iter_ : int
         Newton steps or cutting planes; 0 if a warm start was within tol already.
     status_ : {"converged", "max_iter"}
-        Whether dual_gap_ <= tol. "max_iter" also if rounding stopped progress before.
+        Whether dual_gap_ came down to what tol asks for. "max_iter" also if rounding stopped progress before.
     history_ : dict of ndarray
         ``updates`` (iterations), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start and after
         each iteration, of the best weights so far.
@@ -201,13 +207,13 @@ def newton(X, y, lam, loss, tol, max_iter, state=None):
 
     ``state`` holds, to go on, the weights ``w`` and the half width ``width`` of the band that certified them.
     """
-    run = _Run(tol, max_iter)
     problem = _pose(X, y, lam, loss)
+    run = _Run(problem, tol, max_iter)
     point = _first_point(run, problem, state)
     # warm or small: start here; large and cold: the optimum on fewer rows is near, and comes at their price
     near = None if state is not None or run.done else _optimum_of_fewer(problem, max_iter)
     if near is not None:
-        point = problem.balance(_look_near(problem, near), tol)
+        point = problem.balance(_look_near(problem, near), run.target)
     _descend(run, problem, point)
     return run.result(X, y)
 
@@ -217,14 +223,14 @@ def cutting_planes(X, y, lam, loss, tol, max_iter, state=None):
 
     The master problem minimises lam/2 ||w||^2 + the largest of the planes below L: its value bounds min P from below.
     """
-    run = _Run(tol, max_iter)
     problem = _pose(X, y, lam, loss)
+    run = _Run(problem, tol, max_iter)
     point = _first_point(run, problem, state)
     best, master = problem.change_width(point, 0.0), _Master(X.shape[1], lam)
     while not run.done:
         # 1. the plane at the newest point, and the optimum under all planes
         master.add(point)
-        w, lower_bound = master.solve(0.1 * tol)
+        w, lower_bound = master.solve(0.1 * run.target)
         # 2. from the best point towards that optimum, as far as P falls
         falls = best.gradient @ (w - best.w) < 0.0
         if falls:
@@ -247,14 +253,14 @@ def _first_point(run, problem, state=None):
     run.see(point)
     run.log()
     # a narrow band is one to end in: from weights that are not its optimum it takes more steps than wide ones before it
-    return point if run.done or state is None else problem.balance(problem.change_width(point, WIDEST), run.tol)
+    return point if run.done or state is None else problem.balance(problem.change_width(point, WIDEST), run.target)
 
 
 def _optimum_of_fewer(problem, max_iter):
     """Return about the optimal point of evenly spaced rows, found by way of that of still fewer; None for few rows."""
     near, rows = None, THIN_ROWS
     while 2 * rows < problem.few.shape[0] + problem.many.shape[0]:
-        thin, run = problem.thinned(rows), _Run(THIN_TOL * THIN_ROWS / rows, max_iter, relative=True)
+        thin, run = problem.thinned(rows), _Run(problem, THIN_TOL * THIN_ROWS / rows, max_iter)
         point = thin.origin() if near is None else _look_near(thin, near)
         run.see(point)
         near, rows = _descend(run, thin, thin.balance(point, run.target)), THICKENING * rows
@@ -272,7 +278,7 @@ def _descend(run, problem, point):
     settled = None
     while not run.done:
         # the gap is the sum of two parts: Newton steps remove the one, only a narrower band the other
-        if point.newton_dominates or point.width <= NARROWEST:
+        if point.newton_dominates or point.band_part <= ENOUGH * run.target or point.width <= NARROWEST:
             point = problem.move(point, problem.newton_direction(point))
         else:
             point, settled = problem.narrow(point, run.target, point.power_of_width(settled)), point
@@ -285,20 +291,21 @@ def _descend(run, problem, point):
 class _Run:
     """The best point and the best lower bound so far, their trace, and when to stop."""
 
-    def __init__(self, tol, max_iter, relative=False):
-        self.tol, self.max_iter, self.relative = tol, max_iter, relative
+    def __init__(self, problem, tol, max_iter):
+        self.at_zero, self.tol, self.max_iter = problem.at_zero, tol, max_iter
         self.trace, self.n_iter, self.idle = Trace(), 0, 0
         self.best, self.lower_bound = None, 0.0  # a = 0 is feasible
+        self.last = None  # the point that the last iteration came to
         self.width = WIDEST  # of the band that gave the bound
 
     @property
     def gap(self):
-        return max(0.0, self.best.objective - self.lower_bound)
+        return max(ROUNDING * self.at_zero, self.best.objective - self.lower_bound)
 
     @property
     def target(self):
         """What the gap has to fall to."""
-        return self.tol * self.best.objective if self.relative else self.tol
+        return max(self.tol * min(self.best.objective, self.at_zero), min(self.tol, FINEST) * self.at_zero)
 
     @property
     def done(self):
@@ -320,15 +327,21 @@ class _Run:
         before = self.gap
         for point in points:
             self.see(point, lower_bound)
+        falls = self._falls(points[-1])
         self.n_iter += 1
-        self.idle = 0 if self.gap < before else self.idle + 1
+        self.idle = 0 if self.gap < before or falls else self.idle + 1
         self.log()
+
+    def _falls(self, point):
+        """Return whether P fell in this band: the gap of a step on the way down may be many times that before it."""
+        before, self.last = self.last, point
+        return before is not None and before.width == point.width and point.objective <= (1.0 - FALL) * before.objective
 
     def log(self):
         self.trace.add_with_auc(self.n_iter, self.best.objective, self.gap, self.best.auc())
 
     def result(self, X, y):
-        status, state = CONVERGED if self.gap <= self.tol else MAX_ITER, {"w": self.best.w, "width": self.width}
+        status, state = CONVERGED if self.gap <= self.target else MAX_ITER, {"w": self.best.w, "width": self.width}
         if status == MAX_ITER and self.idle >= PATIENCE:
             logger.info("no progress in %d iterations: rounding limits the gap to %.3g", self.idle, self.gap)
         history, w = self.trace.as_history(), self.best.w
@@ -404,9 +417,9 @@ class _Point:
         return float(self.band.members.sum())
 
     def power_of_width(self, wider):
-        """Return the power of the width as which the pairs in the band fell from that of a wider point, or 1."""
+        """Return the power of the width as which the pairs in the band fell from a wider point's; None if unknown."""
         if wider is None or min(self.n_pairs, wider.n_pairs) == 0:
-            return 1.0
+            return None
         return np.log(wider.n_pairs / self.n_pairs) / np.log(wider.width / self.width)
 
     def auc(self):
@@ -448,6 +461,11 @@ class _Problem:
     squared: bool
     sample: int  # most rows of either class that make a Hessian
 
+    @property
+    def at_zero(self):
+        """P(0), where every u is 1."""
+        return 0.5 if self.squared else 1.0
+
     @cached_property
     def k(self):
         return self.few.shape[0] * self.many.shape[0]
@@ -486,10 +504,11 @@ class _Problem:
     def origin(self):
         """Return the point w = 0 with the widest band: all u are 1, in the band and as steep as beyond it."""
         n, m = self.few.shape[0], self.many.shape[0]
-        s_few, s_many, loss = np.zeros(n), np.zeros(m), 0.5 if self.squared else 1.0
+        s_few, s_many = np.zeros(n), np.zeros(m)
         first, last = np.zeros(m, dtype=np.uint32), np.full(m, n, dtype=np.uint32)
         sums = np.full(n, float(m)), np.full(m, float(n))
-        band = _Band(WIDEST, np.arange(n), bucket_grid(s_few), first, last, sums[0], np.zeros(n), *sums, loss, 1.0)
+        per_place = sums[0], np.zeros(n)
+        band = _Band(WIDEST, np.arange(n), bucket_grid(s_few), first, last, *per_place, *sums, self.at_zero, 1.0)
         return self._certify(np.zeros(self.few.shape[1]), s_few, s_many, band)
 
     def look(self, w, width):
@@ -515,20 +534,36 @@ class _Problem:
 
         The band's part of the gap falls as its width times the number of pairs in it. Where the pairs are spread
         evenly, those in the narrower band are known: the others leave it. Pairs at the kink stay instead: at the
-        minimum u = width * (2a - 1) with a that hardly changes, so all u shrink with the width. Such a step takes the
-        pairs of the wider band, with the slopes of the narrower one and not cut off at 0 and 1: if none of them leaves
-        [0, 1], it ends in the minimum.
+        minimum u = width * (2a - 1) with a that hardly changes, so all u shrink with the width.
         """
-        if power < STAYING:
-            most = PREDICTED_NARROWING if power < ALL_STAYING else NARROWING
-            ratio = _ratio(point, tol, 1.0, most)
-            start = self.change_width(point, ratio * point.width)
-            gradient = self.lam * point.w - self.pull(*point.band.steeper(ratio))
-            direction = self.newton_direction(point, gradient, ratio)
-            if inner(start.gradient, direction) < 0.0:
-                return self.move(start, direction)
+        ratios = [_ratio(point, tol, 1.0, most) for most in self._predictable(point, power)]
+        for ratio in dict.fromkeys(ratios):
+            there = self._predict(point, ratio)
+            if there is not None and there.n_pairs >= KEPT * point.n_pairs:
+                return there
         start = self.balance(point, tol)
         return self.move(start, self.newton_direction(start)) if start.newton_dominates else start
+
+    def _predictable(self, point, power):
+        """Return how many times narrower a band may be whose pairs are those of the point's, most first; maybe none."""
+        if power is None:
+            # small lam and classes far apart: a is near 0, and the few u in the band, all of them at its far edge
+            narrower = self.change_width(point, point.width / NARROWING)
+            return (NARROWING,) if NARROWING * narrower.n_pairs < KEPT * point.n_pairs else ()
+        return tuple(
+            most for below, most in ((ALL_STAYING, PREDICTED_NARROWING), (STAYING, NARROWING)) if power < below
+        )
+
+    def _predict(self, point, ratio):
+        """Return the point after the step that ends in the narrower band's minimum if all pairs stay; None if P rises.
+
+        It takes the pairs of the wider band, with the slopes of the narrower one and not cut off at 0 and 1: none of
+        them may leave [0, 1].
+        """
+        start = self.change_width(point, ratio * point.width)
+        gradient = self.lam * point.w - self.pull(*point.band.steeper(ratio))
+        direction = self.newton_direction(point, gradient, ratio)
+        return self.move(start, direction) if inner(start.gradient, direction) < 0.0 else None
 
     def move(self, point, direction):
         """Return the point at about the minimum along the direction; its scores are those of the line search."""
@@ -577,7 +612,7 @@ class _Problem:
 
 def _ratio(point, tol, power, most):
     """Return what to multiply the width by: the band's part of the gap falls as that power, and half of tol will do."""
-    return min(1.0 / LEAST_NARROWING, max(1.0 / most, (0.5 * tol / point.band_part) ** (1.0 / power)))
+    return min(1.0 / LEAST_NARROWING, max(1.0 / most, (ENOUGH * tol / point.band_part) ** (1.0 / power)))
 
 
 # Newton's system -------------------------------------------------------------------------------------------------
