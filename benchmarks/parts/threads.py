@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numba import njit
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
@@ -23,7 +24,8 @@ Fold = tuple[np.ndarray, np.ndarray]
 
 
 def cells(bench: Bench) -> Iterator[Cell]:
-    # chosen so that both folds together take a second or more: starting threads is then not what is measured
+    yield Cell("arithmetic", "two loops on two threads", partial(_measure_machine, int(1e7 if bench.quick else 2e8)))
+    # chosen so that both folds together take some tenths of a second: starting threads is then not what is measured
     scale = 0.1 if bench.quick else 1.0
     rows = drawn(int(100_000 * scale))
     plans = [
@@ -36,6 +38,26 @@ def cells(bench: Bench) -> Iterator[Cell]:
         # in a quick run there is too little work to judge by
         build = partial(_measure, model, data, None if bench.quick else LIMIT)
         yield Cell(type(model).__name__, "two folds on two threads", build)
+
+
+@njit(nogil=True, cache=False)
+def _recur(start: float, n: int) -> float:
+    """Return the n-th number after ``start``: work that touches no memory."""
+    for _ in range(n):
+        start = 0.999999 * start + 1e-7
+    return start
+
+
+def _measure_machine(n: int) -> Gauge:
+    """Return what two threads are worth on this machine where they share nothing but it."""
+
+    def fit(start: float) -> float:
+        return float(_recur(start, n))
+
+    fit(0.0)  # compiles
+    ratios, seconds, _, _ = _race(fit, [0.0, 1.0])
+    note = f"what this machine leaves for the rows below; one after the other {seconds:.2f} s"
+    return Gauge("arithmetic", "in registers, no memory", statistics.median(ratios), "times as fast", None, note=note)
 
 
 def _measure(model: Any, data: DataSet, limit: float | None) -> Gauge:
@@ -56,7 +78,7 @@ def _measure(model: Any, data: DataSet, limit: float | None) -> Gauge:
     return Gauge(type(model).__name__, setting, value, "times as fast", limit, at_most=False, note=note)
 
 
-def _race(fit: Callable[[Fold], np.ndarray], folds: list[Fold]) -> tuple[list[float], float, float, bool]:
+def _race(fit: Callable[[Any], Any], folds: list[Any]) -> tuple[list[float], float, float, bool]:
     """Return the ratios, the seconds of all folds in turn and of the longest of them, and whether the bits agree."""
     ratios, times, longest, same = [], [], [], True
     for _ in range(ROUNDS):
@@ -77,6 +99,7 @@ PART = Part(
     "at least 1.8 times as fast as on one, with identical results",
     "Two fits on the two training folds of a drawn set, in a pool of two threads, against the same fits in turn; "
     f"median of {ROUNDS}. The BLAS stays at one thread. Needs two idle cores to mean anything, and two folds that take "
-    "equally long for 2: the note says what the longer one leaves.",
+    "equally long for 2: the note says what the longer one leaves, and the first row, which is not judged, what two loops "
+    "of arithmetic get on this machine.",
     cells,
 )
