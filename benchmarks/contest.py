@@ -6,10 +6,13 @@ outside the timing, by going down a ladder of tolerances.
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
+
+# What tuning may try between two steps of a coarse ladder
+BETWEEN = (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True)
@@ -132,23 +135,34 @@ class Failure:
 def tune(
     name: str,
     fit: Callable[[float], Any],
-    tolerances: Iterable[float],
+    tolerances: Sequence[float],
     quality: Callable[[Any], float],
     target: float,
     patience_s: float,
+    between: Sequence[float] = (),
 ) -> Side:
     """Return the side at the first (loosest) of the tolerances that reaches the target.
 
-    The descent ends without reaching it where a call took longer than ``patience_s``: the side's quality tells.
+    ``between`` are parts of the way, in logarithms, from the tolerance before it, at which to try again. The descent
+    ends without reaching the target where a call took longer than ``patience_s``: the side's quality tells.
     """
-    fit(next(iter(tolerances)))  # whatever is compiled or loaded by a first call
-    for tolerance in tolerances:
+
+    def at(tolerance: float) -> Side:
         call = partial(fit, tolerance)
         seconds, result = timed(call)
-        reached = quality(result)
-        if reached <= target or seconds > patience_s:
+        return Side(name, call, quality(result), seconds, f"{tolerance:.2g}")
+
+    fit(tolerances[0])  # whatever is compiled or loaded by a first call
+    looser = None
+    for tolerance in tolerances:
+        side = at(tolerance)
+        if side.quality <= target or side.seconds > patience_s:
             break
-    return Side(name, call, reached, seconds, f"{tolerance:.0e}")
+        looser = tolerance
+    if looser is None or side.quality > target:
+        return side
+    tries = (at(looser * (tolerance / looser) ** part) for part in between)
+    return next((nearer for nearer in tries if nearer.quality <= target), side)
 
 
 def fixed(name: str, call: Callable[[], Any], quality: Callable[[Any], float]) -> Side:

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.svm import LinearSVC
 
 from aucsolvers import LinearSVM
-from benchmarks.contest import Contest, tune
+from benchmarks.contest import BETWEEN, Contest, tune
 from benchmarks.data import DataSet
 from benchmarks.part import Bench, Cell, Part
 
@@ -57,8 +57,8 @@ def _contest(data: DataSet, loss: str, C: float, patience_s: float) -> Contest:
         f"LinearSVM, {loss}",
         data.name,
         f"C = {C:g}",
-        tune("LinearSVM", ours, LADDER, quality, TARGET, patience_s),
-        tune("LIBLINEAR", peer, LADDER, quality, TARGET, patience_s),
+        tune("LinearSVM", ours, LADDER, quality, TARGET, patience_s, BETWEEN),
+        tune("LIBLINEAR", peer, LADDER, quality, TARGET, patience_s, BETWEEN),
         least_ratio=1.3,
         target=TARGET,
     )

@@ -99,7 +99,7 @@ PART = Part(
     "at least 1.8 times as fast as on one, with identical results",
     "Two fits on the two training folds of a drawn set, in a pool of two threads, against the same fits in turn; "
     f"median of {ROUNDS}. The BLAS stays at one thread. Needs two idle cores to mean anything, and two folds that take "
-    "equally long for 2: the note says what the longer one leaves, and the first row, which is not judged, what two loops "
-    "of arithmetic get on this machine.",
+    "equally long for 2: the note says what the longer one leaves, and the first row, which is not judged, what two "
+    "loops of arithmetic get on this machine.",
     cells,
 )

@@ -90,13 +90,29 @@ def test_what_counts_as_met(clock, ratio, quality, met, bound):
     assert outcome.is_bound is bound
 
 
-def test_tuning_finds_the_loosest_tolerance_that_reaches_the_target(clock):
+@pytest.mark.parametrize(
+    ("target", "found", "between"),
+    [
+        (0.5, 0.1, [10**-0.25, 10**-0.5, 10**-0.75]),  # 3 * tol of none of them is small enough
+        (1.2, 10**-0.5, [10**-0.25, 10**-0.5]),
+        (3.0, 1.0, None),  # the loosest of all: none looser to look between
+    ],
+)
+def test_tuning_finds_the_loosest_tolerance_that_reaches_the_target(clock, target, found, between):
     fit, seen = clock.call("fit", 1.0), []
     side = contest.tune(
-        "side", lambda tol: (fit(), seen.append(tol), tol)[-1], (1.0, 0.1, 0.01, 0.001), lambda tol: 3 * tol, 0.5, 10.0
+        "side",
+        lambda tol: (fit(), seen.append(tol), tol)[-1],
+        (1.0, 0.1, 0.01, 0.001),
+        lambda tol: 3 * tol,
+        target,
+        10,
+        contest.BETWEEN,
     )
-    assert seen == [1.0, 1.0, 0.1]  # the first one twice: the call that compiles is not looked at
-    assert (side.setting, side.quality, side.call()) == ("1e-01", pytest.approx(0.3), 0.1)
+    # the first one twice: the call that compiles is not looked at
+    assert seen == pytest.approx([1.0, 1.0] + ([] if between is None else [0.1, *between]))
+    assert side.call() == pytest.approx(found) and side.quality == pytest.approx(3 * found)
+    assert side.setting == f"{found:.2g}"
 
 
 def test_tuning_gives_up_on_a_slow_side_and_says_how_far_it_came(clock):
