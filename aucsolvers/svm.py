@@ -44,7 +44,7 @@ from aucsolvers._rows import (
 # gap is about tol * P, which is at some so many times tol, but between these. From there on the gap decides.
 FIRST_RANGE, LEAST_RANGE, LARGEST_RANGE = 20.0, 1e-3, 0.1
 FEW_ROWS = 0.1  # of all: so few are found and read in less time than all in a row
-LONGEST_BLIND = 4  # times as many visits as at the last look: then look again, whatever the passes meet
+LONGEST_BLIND = 8  # times as many visits as at the last look: then look again, whatever the passes meet
 TIGHTEST = 0.01  # part of the range that is left when it is tightened: the gap falls about as the range does
 # A visit costs about 1.2 ns per dense column and 3 ns per stored entry of a sparse row (measured).
 SPARSE_PAYS_BELOW = 0.3

@@ -10,6 +10,9 @@ from aucsolvers.svm import LinearSVM
 
 SCHEMES = ("auto", "u1", "u2", "wu")
 RATIO_OF_U2 = 10  # U1 below this imbalance ratio, U2 from it on, which looks at this many rows per minority row
+# Of |b|, what scores have to differ from it: where w = 0 is the optimum, solvers may leave less (LIBLINEAR 1e-12), and
+# where it is not, it takes C of 1e-8 and an unpenalised b to get there.
+LEAST_SPREAD = 1e-7
 
 
 class GeometricUnderSampler(BaseCleaningSampler):
@@ -180,9 +183,9 @@ def hyperplane_distances(estimator, X):
 
 
 def _linear_norm(linear, scores):
-    """Return ||w|| of a linear model; 0 if its scores vary by no more than the rounding of its intercept."""
+    """Return ||w|| of a linear model; 0 if all scores are its intercept, up to what tolerances leave of w."""
     bias = float(np.ravel(getattr(linear, "intercept_", 0.0))[0])
-    if np.abs(scores - bias).max() <= 1e-12 * abs(bias):
+    if np.abs(scores - bias).max() <= LEAST_SPREAD * abs(bias):
         return 0.0
     return np.linalg.norm(linear.coef_.data if sparse.issparse(linear.coef_) else linear.coef_)
 

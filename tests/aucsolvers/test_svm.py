@@ -193,7 +193,8 @@ class TestCertificate:
             (8.0, 2.0, 25, 1.0, 0, False),  # a pass over a few rows was short ago
             (8.0, 2.0, 100, 1.5, 0, False),  # the last look found more than was met
             (1.0, 1.1, 100, 1.0, 0, False),  # it rises
-            (8.0, 9.0, 100, 1.0, 400, True),  # too long ago
+            (8.0, 9.0, 100, 1.0, 100 * module.LONGEST_BLIND, True),  # too long ago
+            (8.0, 9.0, 100, 1.0, 100 * module.LONGEST_BLIND - 1, False),
         ],
     )
     def test_looks_when_the_gap_should_have_arrived(self, last_met, met, n_active, error, visits, due):
@@ -204,8 +205,9 @@ class TestCertificate:
     def test_a_look_teaches_how_far_off_the_sum_is(self):
         foresight = module._Foresight(100, 0)
         foresight.compare(0.5, 2.0, 500)
-        assert not foresight.is_due(0.3, 100, 1999, 1.0)
-        assert foresight.is_due(0.2, 100, 1999, 1.0) and foresight.is_due(0.3, 100, 2000, 1.0)
+        latest = 500 * module.LONGEST_BLIND
+        assert not foresight.is_due(0.3, 100, latest - 1, 1.0)
+        assert foresight.is_due(0.2, 100, latest - 1, 1.0) and foresight.is_due(0.3, 100, latest, 1.0)
 
     @pytest.mark.parametrize("loss", LOSSES)
     @pytest.mark.parametrize("tol", [1e-3, 1e-6])
