@@ -18,6 +18,8 @@ REDUCE = {"reassoc", "contract", "nsz"}
 
 FULL = 192  # rows: a multiple of every tile that BLAS computes matrix products in (4, 6, 8, 12, 16, 24, 32, 48)
 
+ENTRIES_READ, LEAST_READINGS, MOST_READINGS = 1e9, 1_000, 300_000  # some seconds
+
 BLOCK = 1024  # dense rows scaled at a time for a Gram matrix, so that they are still in the cache when multiplied
 
 
@@ -202,6 +204,12 @@ def add_scaled(target, factor, other):
     """target += factor * other"""
     for f in range(target.shape[0]):
         target[f] += factor * other[f]
+
+
+def most_readings(rows):
+    """Return how often a solver that is not told may read all rows: ENTRIES_READ entries, but within limits."""
+    entries = rows.nnz if sparse.issparse(rows) else rows.size
+    return int(min(max(ENTRIES_READ / max(entries, 1), LEAST_READINGS), MOST_READINGS))
 
 
 # Row operations --------------------------------------------------------------------------------------------------

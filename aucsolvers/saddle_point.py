@@ -25,7 +25,7 @@ from aucsolvers._certify import SQUARE, Objective, checked_rows
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import FLOATS, REDUCE, add_rows, as_rows, dot, inner, row_scores, squared_norms
+from aucsolvers._rows import FLOATS, REDUCE, add_rows, as_rows, dot, inner, most_readings, row_scores, squared_norms
 
 AFRESH = 8  # epochs: a pass over all rows sums up what the steps of so many have added to
 DRAWS = 2**15  # rows drawn at a time: of small data several epochs, for a call to NumPy costs as much as one of them
@@ -49,8 +49,9 @@ class SPDAM(LinearScorer):
         204 at 0.1, 13 at 16, 9 at 4); below some 10 rows the O(d) beside the rows eats that up.
     tol : float, default=1e-6
         Stop when the certificate is at most tol; Q(0) = 1/2. Looked at where history_ has a point. 0 uses up max_iter.
-    max_iter : int, default=1000
-        Largest number of epochs of ceil(n / batch) steps.
+    max_iter : int or None, default=None
+        Largest number of epochs of ceil(n / batch) steps. None is as many as read 1e9 entries of X, some seconds, from
+        1000 to 300,000: few rows need many epochs.
     random_state : int, Generator, RandomState or None, default=None
         Draws the batches.
     warm_start : bool, default=False
@@ -112,7 +113,7 @@ class SPDAM(LinearScorer):
     ('converged', True, 1.0)
     """
 
-    def __init__(self, lam=1e-3, *, batch_size=16, tol=1e-6, max_iter=1000, random_state=None, warm_start=False):
+    def __init__(self, lam=1e-3, *, batch_size=16, tol=1e-6, max_iter=None, random_state=None, warm_start=False):
         self.lam = lam
         self.batch_size = batch_size
         self.tol = tol
@@ -125,7 +126,8 @@ class SPDAM(LinearScorer):
         check_positive("lam", self.lam)
         _check_batch_size(self.batch_size)
         check_tolerance(self.tol)
-        check_count("max_iter", self.max_iter)
+        if self.max_iter is not None:
+            check_count("max_iter", self.max_iter)
 
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
@@ -136,7 +138,8 @@ class SPDAM(LinearScorer):
         whole = isinstance(self.batch_size, numbers.Integral)
         batch = min(n, int(self.batch_size) if whole else max(1, round(self.batch_size * n)))
         state = self._state_to_go_on(X.shape) or {"generator": as_generator(self.random_state)}
-        result = stochastic_primal_dual(X, y, self.lam, batch, self.tol, self.max_iter, state)
+        max_iter = most_readings(X) if self.max_iter is None else self.max_iter
+        result = stochastic_primal_dual(X, y, self.lam, batch, self.tol, max_iter, state)
         # n + 5 d numbers that a stored model does not need, unless it is to go on from here
         self._state = result.state if self.warm_start else None
         self.rate_ = result.state["rate"]

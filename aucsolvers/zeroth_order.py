@@ -45,11 +45,13 @@ from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive
 from aucsolvers._rows import (
     FLOATS,
+    LEAST_READINGS,
     REDUCE,
     add,
     as_rows,
     copy_into,
     dot,
+    most_readings,
     row_scores,
     squared_norm,
     squared_norms,
@@ -58,9 +60,6 @@ from aucsolvers._rows import (
 from aucsolvers.margin_mean import MarginMeanScorer, Terms, solve_kernel, solve_linear
 
 SCHEDULES = ("averaged", "source")
-# Rounds, where max_iter does not say: as many as read so many entries of X, some seconds, but within these limits. By
-# the schedule of the source answers get no better, hence the least.
-ENTRIES_READ, LEAST_ROUNDS, MOST_ROUNDS = 1e9, 1_000, 300_000
 BOUND_TOL = 1e-6  # relative gap to which ``certify`` solves F exactly
 BOUND_PASSES = 100_000
 LARGEST_BASIS = 1024  # vectors: to factorise m of them takes O(d m^2)
@@ -313,10 +312,8 @@ class ZOVR(MarginMeanScorer):
         )
 
     def _most_rounds(self, rows):
-        if self.schedule == "source":
-            return LEAST_ROUNDS
-        entries = rows.nnz if sparse.issparse(rows) else rows.size
-        return int(min(max(ENTRIES_READ / max(entries, 1), LEAST_ROUNDS), MOST_ROUNDS))
+        # by the schedule of the source answers get no better
+        return LEAST_READINGS if self.schedule == "source" else most_readings(rows)
 
     def _with_bound(self, result, exact):
         """Return the result with its gap to the exact solver's lower bound on min F, where that is the higher one."""

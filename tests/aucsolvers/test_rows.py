@@ -14,6 +14,7 @@ from aucsolvers._rows import (
     busy_columns_first,
     dot,
     gram,
+    most_readings,
     row_products,
     row_scores,
     squared_norms,
@@ -150,6 +151,13 @@ def test_busy_columns_come_first(form, dtype):
     assert np.all(np.diff(np.count_nonzero(crowded.toarray(), axis=0)) <= 0)
     assert_array_equal(crowded.data, X.data)  # the order within the rows is the same
     assert_array_equal(X.toarray(), before)
+
+
+def test_rows_are_read_fewer_times_where_it_takes_longer():
+    shapes = (10, 10), (200, 1_000), (10**5, 10**5)
+    assert [most_readings(np.broadcast_to(1.0, shape)) for shape in shapes] == [300_000, 5_000, 1_000]
+    assert most_readings(sparse.eye_array(10**5, format="csr")) == 10_000
+    assert most_readings(sparse.csr_array((5, 5))) == 300_000
 
 
 class TestIndices:

@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_svmlight_file
+from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file, load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import scale
+from sklearn.preprocessing import minmax_scale, scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import saddle_point as module
@@ -116,6 +116,16 @@ class TestOptimum:
         assert_allclose(model.coef_, exact.coef_, rtol=1e-6)
         assert model.objective_ == pytest.approx(exact.objective_, rel=1e-12)
         assert_allclose(exact.coef_.ravel(), optimum(X, y, lam)[0], rtol=1e-9)
+
+    @pytest.mark.parametrize(("load", "positive"), [(load_breast_cancer, 0), (load_digits, 0), (load_wine, 0)])
+    @pytest.mark.parametrize("prepared", [scale, minmax_scale])
+    def test_the_defaults_get_there_on_few_rows_too(self, load, positive, prepared):
+        """They need thousands of epochs, a fifth of a second: 1000 left a certificate of up to 200."""
+        X, y = load(return_X_y=True)
+        X, y = prepared(X), y == positive
+        model, exact = SPDAM(random_state=0).fit(X, y), LSSVM().fit(X, y)
+        assert model.status_ == "converged" and model.dual_gap_ <= 1e-6
+        assert model.objective_ == pytest.approx(exact.objective_, rel=1e-6)
 
     def test_on_real_sparse_rows(self, mirror):
         X, y = load_svmlight_file(mirror / "libsvm" / "a9a")
@@ -353,6 +363,7 @@ class TestDegenerate:
             {"batch_size": "1"},
             {"tol": -1.0},
             {"max_iter": 0},
+            {"max_iter": 1e3},
         ],
     )
     def test_parameters_are_checked(self, bad):
