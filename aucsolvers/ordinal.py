@@ -324,18 +324,15 @@ class _Run:
 
     def count(self, *points, lower_bound=0.0):
         """Count an iteration that came by these points."""
-        before = self.gap
+        gap, last, self.last = self.gap, self.last, points[-1]
         for point in points:
             self.see(point, lower_bound)
-        falls = self._falls(points[-1])
+        # on the way down in a band, gaps may be many times the best one
+        same_band = last is not None and last.width == self.last.width
+        falls = same_band and self.last.objective <= (1.0 - FALL) * last.objective
         self.n_iter += 1
-        self.idle = 0 if self.gap < before or falls else self.idle + 1
+        self.idle = 0 if self.gap < gap or falls else self.idle + 1
         self.log()
-
-    def _falls(self, point):
-        """Return whether P fell in this band: the gap of a step on the way down may be many times that before it."""
-        before, self.last = self.last, point
-        return before is not None and before.width == point.width and point.objective <= (1.0 - FALL) * before.objective
 
     def log(self):
         self.trace.add_with_auc(self.n_iter, self.best.objective, self.gap, self.best.auc())
@@ -550,12 +547,12 @@ class _Problem:
             # small lam and classes far apart: a is near 0, and the few u in the band, all of them at its far edge
             narrower = self.change_width(point, point.width / NARROWING)
             return (NARROWING,) if NARROWING * narrower.n_pairs < KEPT * point.n_pairs else ()
-        return tuple(
-            most for below, most in ((ALL_STAYING, PREDICTED_NARROWING), (STAYING, NARROWING)) if power < below
-        )
+        if power >= STAYING:
+            return ()
+        return (PREDICTED_NARROWING, NARROWING) if power < ALL_STAYING else (NARROWING,)
 
     def _predict(self, point, ratio):
-        """Return the point after the step that ends in the narrower band's minimum if all pairs stay; None if P rises.
+        """Return the point after the step that ends in the narrower band's minimum if all pairs stay; None if uphill.
 
         It takes the pairs of the wider band, with the slopes of the narrower one and not cut off at 0 and 1: none of
         them may leave [0, 1].

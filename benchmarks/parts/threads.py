@@ -40,7 +40,7 @@ def cells(bench: Bench) -> Iterator[Cell]:
         yield Cell(type(model).__name__, "two folds on two threads", build)
 
 
-@njit(nogil=True, cache=False)
+@njit(nogil=True)
 def _recur(start: float, n: int) -> float:
     """Return the n-th number after ``start``: work that touches no memory."""
     for _ in range(n):
