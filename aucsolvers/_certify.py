@@ -13,10 +13,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from aucsolvers._jit import kernel
-from aucsolvers._pairwise import check_squares
 from aucsolvers._ranking import Ranking
 from aucsolvers._rows import REDUCE, add, add_rows, as_rows, dot, row_scores, weighted_row_sum
 
@@ -30,15 +28,6 @@ class Look(NamedTuple):
     gap: float
     auc: float
     threshold: float
-
-
-def checked_rows(X):
-    """Return X with each entry stored once, which squared norms rely on; refuse features whose squares overflow."""
-    if sparse.issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    check_squares(X)
-    return X
 
 
 def class_means(X, positive):

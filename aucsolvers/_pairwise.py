@@ -25,22 +25,6 @@ def _block(rows):
     return with_short_indices(rows)
 
 
-def check_squares(X):
-    """Refuse features whose squared norms overflow: no step length or certificate could be computed from them."""
-    values = X.data if sparse.issparse(X) else X.reshape(-1)
-    limit = np.sqrt(np.finfo(np.float64).max / (8.0 * X.shape[1] * X.shape[0]))
-    # no float32 comes near the limit, and no value exceeds the norm of all: one product instead of two searches
-    # (a kernel's, not BLAS's, which wakes its threads and waits for them where all cores are busy)
-    if values.dtype == np.float32 or inner(values, values) <= limit**2:
-        return
-    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-    if largest > limit:
-        raise ValueError(
-            f"Expected features of magnitude at most {limit:.1e}, got {largest:.1e}: squared norms overflow. "
-            "Rescale the features, for example with StandardScaler."
-        )
-
-
 # Pairwise square -------------------------------------------------------------------------------------------------
 
 

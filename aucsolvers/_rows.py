@@ -45,6 +45,41 @@ def with_short_indices(X):
     return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
+def checked_rows(X):
+    """Return X with each entry stored once, which squared norms rely on; refuse features whose squares overflow."""
+    X = stored_once(X)
+    check_squares(X)
+    return X
+
+
+def stored_once(X):
+    """Return X, a CSR one with each entry stored in one part."""
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def check_squares(X, square_norms=None):
+    """Refuse features whose squared norms overflow: no step length or certificate could be computed from them.
+
+    ``square_norms`` are those of the rows, for who has them.
+    """
+    values = X.data if sparse.issparse(X) else X.reshape(-1)
+    limit = np.sqrt(np.finfo(np.float64).max / (8.0 * X.shape[1] * X.shape[0]))
+    squares = (values, values) if square_norms is None else (square_norms, np.ones(len(square_norms)))
+    # no float32 comes near the limit, and no value exceeds the norm of all: one product instead of two searches
+    # (a kernel's, not BLAS's, which wakes its threads and waits for them where all cores are busy)
+    if values.dtype == np.float32 or inner(*squares) <= limit**2:
+        return
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    if largest > limit:
+        raise ValueError(
+            f"Expected features of magnitude at most {limit:.1e}, got {largest:.1e}: squared norms overflow. "
+            "Rescale the features, for example with StandardScaler."
+        )
+
+
 def row_scores(X, w):
     """Return X @ w such that a row's score does not depend on which rows come with it, to the last bit.
 
@@ -239,6 +274,11 @@ def squared_norm(rows, i):
     raise NotImplementedError("compiled code only")
 
 
+def squared_norm_about(rows, i, centre, square):
+    """Return ||x_i - centre||^2; ``square`` is ||centre||^2."""
+    raise NotImplementedError("compiled code only")
+
+
 @overload(dot, jit_options={"nogil": True, "fastmath": REDUCE})
 def _compile_dot(rows, i, w):
     def dense(rows, i, w):
@@ -313,5 +353,24 @@ def _compile_squared_norm(rows, i):
             value = np.float64(data[k])
             total += value * value
         return total
+
+    return dense if isinstance(rows, types.Array) else csr
+
+
+@overload(squared_norm_about, jit_options={"nogil": True, "fastmath": REDUCE})
+def _compile_squared_norm_about(rows, i, centre, square):
+    def dense(rows, i, centre, square):
+        total = 0.0
+        for k in range(rows.shape[1]):
+            distance = rows[i, k] - centre[k]
+            total += distance * distance
+        return total
+
+    def csr(rows, i, centre, square):
+        data, indices, indptr = rows
+        total = 0.0
+        for k in range(indptr[i], indptr[i + np.uint32(1)]):
+            total += data[k] * (data[k] - 2.0 * centre[indices[k]])
+        return square + total
 
     return dense if isinstance(rows, types.Array) else csr

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
-from aucsolvers._certify import Objective, checked_rows
+from aucsolvers._certify import Objective
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
-from aucsolvers._rows import FLOATS, row_scores
+from aucsolvers._rows import FLOATS, checked_rows, row_scores
 
 
 class OnlineScorer(LinearScorer):

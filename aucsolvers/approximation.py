@@ -15,9 +15,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from aucsolvers._certify import checked_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive
-from aucsolvers._rows import FLOATS, FULL, filled_up
+from aucsolvers._rows import FLOATS, FULL, checked_rows, filled_up
 from aucsolvers.kernel_svm import scale_gamma
 
 KERNELS = {"gaussian": "rbf", "polynomial": "polynomial"}  # our name: scikit-learn's

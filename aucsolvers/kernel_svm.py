@@ -30,7 +30,7 @@ from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
-from aucsolvers._rows import FLOATS, FULL, filled_up, row_scores, squared_norms
+from aucsolvers._rows import FLOATS, FULL, checked_rows, filled_up, row_scores, squared_norms, stored_once
 
 KERNELS = ("rbf", "linear", "poly")
 BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
@@ -200,7 +200,7 @@ class KernelSVM(BinaryScorer):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
-        X = _canonical(X)
+        X = stored_once(X)
         cost = row_costs(self.C, self.class_weight, self.classes_, y, sample_weight)
         weighted = np.flatnonzero(cost > 0)
         if len(weighted) < len(y):
@@ -498,7 +498,7 @@ class Kernel:
     @classmethod
     def of(cls, svm, X, weight=None):
         """Return the kernel that the parameters of ``svm`` describe, for training rows X and their sample weights."""
-        X = _canonical(X)
+        X = checked_rows(X)
         origin = None if sparse.issparse(X) or svm.kernel != "rbf" else X.mean(axis=0, dtype=np.float64)
         gamma = scale_gamma(X, weight) if isinstance(svm.gamma, str) else float(svm.gamma)
         return cls(svm.kernel, gamma, svm.degree, svm.coef0, 1.0 if svm.fit_intercept else 0.0, origin)
@@ -506,7 +506,7 @@ class Kernel:
     def points(self, X):
         """Return the rows of X as the other methods take them, dense ones as a copy."""
         if sparse.issparse(X) and self.origin is None:
-            X = _canonical(X).astype(np.float64, copy=False)
+            X = stored_once(X).astype(np.float64, copy=False)
             return Points(X, squared_norms(X))
         X = (X.toarray() if sparse.issparse(X) else X).T.astype(np.float64, order="C")
         if self.origin is not None:
@@ -566,18 +566,10 @@ def _blocks(n, width):
     return (slice(start, start + size) for start in range(0, n, size))
 
 
-def _canonical(X):
-    """Return X without entries that are stored in two parts, which would spoil squared lengths."""
-    if sparse.issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
-
-
 def scale_gamma(X, weight=None):
     """Return what "scale" means as gamma, for rows repeated ``weight`` times: 1/(n_features * variance of all entries).
 
-    1 if they are all the same, up to rounding.
+    1 if they are all the same, up to rounding, or so small that 1/variance overflows.
     """
     mean = np.average(np.ravel(X.mean(axis=1, dtype=np.float64)), weights=weight)
     if sparse.issparse(X):
@@ -587,7 +579,8 @@ def scale_gamma(X, weight=None):
         blocks = _blocks(len(X), X.shape[1])
         square_distances = np.concatenate([np.square(X[block] - mean).mean(axis=1) for block in blocks])
     variance = np.average(square_distances, weights=weight)
-    return float(1.0 / (X.shape[1] * variance)) if variance > rounding else 1.0
+    inverse = X.shape[1] * variance
+    return float(1.0 / inverse) if variance > rounding and inverse >= np.finfo(np.float64).tiny else 1.0
 
 
 def _products(few, many, out=None):

@@ -12,6 +12,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
 from aucsolvers._params import as_generator, check_count, check_positive
+from aucsolvers._rows import FLOATS, check_squares
 
 logger = logging.getLogger(__name__)
 
@@ -133,6 +134,9 @@ class MWMOTE(BaseOverSampler):
         wanted = {label: count for label, count in self.sampling_strategy_.items() if count > 0}
         for label in wanted:
             self._check_size(np.count_nonzero(y == label), label)
+        if X.dtype not in FLOATS:
+            X = X.astype(np.float64)
+        check_squares(X)
         by_row = X.tocsr() if sparse.issparse(X) else X
         self.hard_rows_ = {}
         parts, labels = [X], [y]

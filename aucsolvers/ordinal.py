@@ -24,13 +24,14 @@ from scipy import linalg, sparse
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._gram import add_both, add_lower, room_for
 from aucsolvers._jit import kernel
-from aucsolvers._pairwise import check_squares, split_classes
+from aucsolvers._pairwise import split_classes
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._ranking import Ranking, argsort, bucket_grid, count_below, won_pairs
 from aucsolvers._rows import (
     add,
     add_scaled,
     as_rows,
+    check_squares,
     dot,
     gram,
     inner,

@@ -22,11 +22,11 @@ from scipy import sparse
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._jit import kernel
 from aucsolvers._pairs import add_difference, dot_difference, measure_difference, squared_distance
-from aucsolvers._pairwise import check_squares, split_classes
+from aucsolvers._pairwise import split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
-from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, inner, row_scores, weighted_row_sum
+from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, check_squares, inner, row_scores, weighted_row_sum
 from aucsolvers.metrics import margin_violations
 
 logger = logging.getLogger(__name__)

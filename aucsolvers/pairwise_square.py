@@ -18,10 +18,10 @@ from sklearn.utils import assert_all_finite
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._gram import add_lower, room_for
 from aucsolvers._jit import kernel
-from aucsolvers._pairwise import check_squares, mean_pair_square, record_square, row_sum_about, scores_about
+from aucsolvers._pairwise import mean_pair_square, record_square, row_sum_about, scores_about
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._ranking import Ranking
-from aucsolvers._rows import FLOATS, add, dot, inner, weighted_row_sum, with_short_indices
+from aucsolvers._rows import FLOATS, add, check_squares, dot, inner, weighted_row_sum, with_short_indices
 from aucsolvers.metrics import square_slopes
 
 logger = logging.getLogger(__name__)

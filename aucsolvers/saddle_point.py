@@ -21,11 +21,21 @@ import numpy as np
 from scipy import sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
-from aucsolvers._certify import SQUARE, Objective, checked_rows
+from aucsolvers._certify import SQUARE, Objective
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import FLOATS, REDUCE, add_rows, as_rows, dot, inner, most_readings, row_scores, squared_norms
+from aucsolvers._rows import (
+    FLOATS,
+    REDUCE,
+    add_rows,
+    as_rows,
+    checked_rows,
+    dot,
+    inner,
+    most_readings,
+    squared_norm_about,
+)
 
 AFRESH = 8  # epochs: a pass over all rows sums up what the steps of so many have added to
 DRAWS = 2**15  # rows drawn at a time: of small data several epochs, for a call to NumPy costs as much as one of them
@@ -236,10 +246,11 @@ def centring_of(rows):
     """Return the Centring of ``rows``, which know their class moments."""
     group, means = rows.positive.astype(np.uint8), rows.means
     weight = np.sqrt(len(group) / rows.counts)  # 1/sqrt(share of the class)
-    # ||x - m||^2 = ||x||^2 - 2 x'm + ||m||^2; what rounding takes below 0 is 0
-    products = np.where(rows.positive, row_scores(rows.X, means[1]), row_scores(rows.X, means[0]))
-    offsets = squared_norms(rows.X) - 2.0 * products + (means**2).sum(axis=1)[group]
-    kappa2 = float(np.maximum(weight[group] ** 2 * offsets, 0.0).max())
+    deviations, squares = np.empty(len(group)), (means**2).sum(axis=1)
+    _measure_deviations(as_rows(rows.X), group, means, squares, deviations)
+    # of sparse rows they are differences of squared lengths, which rounding may take anywhere near 0
+    rounding = 4.0 * np.finfo(np.float64).eps * squares[group] if sparse.issparse(rows.X) else 0.0
+    kappa2 = float((weight[group] ** 2 * np.maximum(deviations + rounding, 0.0)).max())
     return Centring(group, means, weight, means[0] - means[1], kappa2)
 
 
@@ -278,6 +289,12 @@ def draw_batches(n, batch, generator, epochs=1):
 
 
 # Kernels ---------------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def _measure_deviations(rows, group, means, squares, deviations):
+    for i in range(np.uint32(group.size)):
+        deviations[i] = squared_norm_about(rows, i, means[group[i]], squares[group[i]])
 
 
 @kernel()

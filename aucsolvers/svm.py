@@ -31,11 +31,13 @@ from aucsolvers._rows import (
     add,
     as_rows,
     busy_columns_first,
+    check_squares,
     dot,
     gram,
     inner,
     row_scores,
     squared_norms,
+    stored_once,
     weighted_row_sum,
     with_short_indices,
 )
@@ -391,18 +393,14 @@ def _reordered(w, columns):
 def _pose(X, y, cost, squared, fit_intercept, linear_term=None):
     """Return the _Problem: X in the faster of its two forms, D_ii, U_i and the step lengths."""
     if sparse.issparse(X):
-        if not X.has_canonical_format:  # an entry stored in two parts would spoil ||x_i||^2
-            X = X.copy()
-            X.sum_duplicates()
-        X = with_short_indices(X)
+        X = with_short_indices(stored_once(X))  # an entry stored in two parts would spoil ||x_i||^2
     elif np.count_nonzero(X) < SPARSE_PAYS_BELOW * X.size:
         X = sparse.csr_array(X)
     columns = slice(None)
     if sparse.issparse(X) and X.shape[1] > CROWDED_ABOVE:
         X, columns = busy_columns_first(X)
     square_norms = squared_norms(X)
-    if not np.isfinite(square_norms).all():
-        raise ValueError("Expected rows of finite squared length, got an overflow: scale the features first.")
+    check_squares(X, square_norms)
     bias = 1.0 if fit_intercept else 0.0
     upper, diagonal = dual_bounds(cost, squared)
     with np.errstate(divide="ignore"):

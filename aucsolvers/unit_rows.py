@@ -5,7 +5,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from aucsolvers._rows import squared_norms
+from aucsolvers._rows import checked_rows, squared_norms
 
 
 class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -35,6 +35,7 @@ class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return X, shape (n_samples, n_features), dense or CSR, with rows of norm 1."""
         check_is_fitted(self, "n_features_in_")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        X = checked_rows(X)
         norms = np.sqrt(squared_norms(X))
         scale = 1.0 / np.where(norms > 0.0, norms, 1.0)
         if not sparse.issparse(X):

@@ -49,6 +49,7 @@ from aucsolvers._rows import (
     REDUCE,
     add,
     as_rows,
+    check_squares,
     copy_into,
     dot,
     most_readings,
@@ -268,8 +269,7 @@ class ZOVR(MarginMeanScorer):
     def _fit_linear(self, X, y, terms):
         bias = 1.0 if self.fit_intercept else 0.0
         space, rng = RowSpace(X, bias), as_generator(self.random_state)
-        if not np.isfinite(space.square_norms).all():
-            raise ValueError("Expected rows of finite squared length, got an overflow: scale the features first.")
+        check_squares(X, space.square_norms)
         result = self._descend(X, terms, bias, space, rng)
         if self.certify:
             exact = solve_linear(X, terms, self.fit_intercept, BOUND_TOL, BOUND_PASSES, rng)

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from arrivals import STORAGES, arriving, exponential_objective
 from numpy.testing import assert_allclose
-from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
 
-from aucsolvers._certify import EXPONENTIAL, HINGE, SQUARE, Objective, checked_rows
+from aucsolvers._certify import EXPONENTIAL, HINGE, SQUARE, Objective
 from aucsolvers.metrics import (
     auc,
     best_gmean_threshold,
@@ -65,11 +64,3 @@ def test_square_does_not_cancel_far_from_the_origin():
     X, y = arriving(120)
     near, far = (Objective(X + shift, y > 0, LAM, SQUARE).look(W) for shift in (0.0, 1e6))
     assert_allclose(far[:2], near[:2], rtol=1e-7)
-
-
-def test_rows_are_checked():
-    X = sparse.csr_array(([3.0, 1.0, -1.0], [1, 0, 1], [0, 3, 3]), shape=(2, 2))
-    assert checked_rows(X).toarray().tolist() == [[1.0, 2.0], [0.0, 0.0]]
-    assert X.nnz == 3
-    with pytest.raises(ValueError, match="squared norms overflow"):
-        checked_rows(np.array([[1e200], [0.0]]))

@@ -481,7 +481,13 @@ class TestDegenerateData:
         near, far = (KernelSVM(gamma=1.0, tol=1e-10).fit(X + shift, y) for shift in (0.0, 1e6))
         assert_allclose(far.objective_, near.objective_, rtol=1e-7)
 
-    @pytest.mark.parametrize("kernel", ["linear", "poly"])
+    def test_features_too_small_to_have_squares(self):
+        """1/(d variance) overflows: gamma = 1 then, as if all entries were the same."""
+        X, y = moons()
+        svm = KernelSVM().fit(1e-160 * X, y)
+        assert np.isfinite(svm.decision_function(1e-160 * X)).all()
+
+    @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
     def test_overflow_is_refused(self, kernel):
         with pytest.raises(ValueError, match="scale the features"):
             KernelSVM(kernel=kernel, gamma=1.0).fit([[1e200], [-1e200]], [0, 1])

@@ -202,6 +202,19 @@ class TestInputAndOutput:
         more, _ = MWMOTE(random_state=0).fit_resample(scale * X, y)
         assert np.isfinite(more).all() and len(more) == 320
 
+    def test_overflowing_distances_are_refused(self):
+        X, y = blobs()
+        with pytest.raises(ValueError, match="squared norms overflow"):
+            MWMOTE().fit_resample(1e160 * X, y)
+
+    @pytest.mark.parametrize("dtype", [bool, np.int8, np.float16])
+    def test_other_numbers_become_float64(self, dtype):
+        X, y = blobs()
+        more, _ = MWMOTE(random_state=0).fit_resample((3 * X).astype(dtype), y)
+        same, _ = MWMOTE(random_state=0).fit_resample((3 * X).astype(dtype).astype(float), y)
+        assert more.dtype == np.float64
+        assert_array_equal(more, same)
+
     def test_in_cross_validation_training_rows_only_are_resampled(self):
         X, y = blobs(60, 600)
         pipe = make_pipeline(StandardScaler(), MWMOTE(random_state=0), LinearSVM(random_state=0))

@@ -12,11 +12,13 @@ from aucsolvers._rows import (
     add_rows,
     as_rows,
     busy_columns_first,
+    checked_rows,
     dot,
     gram,
     most_readings,
     row_products,
     row_scores,
+    squared_norm_about,
     squared_norms,
     weighted_row_sum,
     with_short_indices,
@@ -49,6 +51,11 @@ class TestSumsOverTheMatrix:
     def test_squared_norms(self, form, dtype):
         X = matrix(dtype=dtype)
         assert_allclose(squared_norms(form(X)), np.sum(X.astype(np.float64) ** 2, axis=1), rtol=1e-14)
+
+    def test_squared_norms_about_a_point(self, form, dtype):
+        X, centre = matrix(dtype=dtype), np.random.default_rng(1).normal(size=7)
+        found = [_norm_about(as_rows(form(X)), np.uint32(i), centre, centre @ centre) for i in range(60)]
+        assert_allclose(found, np.sum((X.astype(np.float64) - centre) ** 2, axis=1), rtol=1e-13)
 
     def test_weighted_row_sum_is_in_float64(self, form, dtype):
         """In float32 the sum of 10^5 times 0.1 would be off by 10^-4 or so."""
@@ -89,6 +96,11 @@ class TestSumsOverTheMatrix:
     def test_gram_of_no_row_is_zero(self, form, dtype):
         nothing = gram(form(matrix(dtype=dtype)), np.zeros(0, dtype=np.uint32), np.zeros(0))
         assert_array_equal(nothing, np.zeros((7, 7)))
+
+
+@kernel()
+def _norm_about(rows, i, centre, square):
+    return squared_norm_about(rows, i, centre, square)
 
 
 @kernel()
@@ -193,3 +205,11 @@ class TestIndices:
         X.indptr = np.array([0, 1], dtype=np.int64)
         indices = as_rows(X)[1]
         assert indices.dtype == expected and indices[0] == largest
+
+
+def test_rows_are_checked():
+    X = sparse.csr_array(([3.0, 1.0, -1.0], [1, 0, 1], [0, 3, 3]), shape=(2, 2))
+    assert checked_rows(X).toarray().tolist() == [[1.0, 2.0], [0.0, 0.0]]
+    assert X.nnz == 3
+    with pytest.raises(ValueError, match="squared norms overflow"):
+        checked_rows(np.array([[1e200], [0.0]]))

@@ -371,6 +371,16 @@ class TestDegenerate:
         with pytest.raises(ValueError, match=f"Expected {name} to be .*, got"):
             SPDAM(**bad).fit([[1.0], [0.0]], [1, 0])
 
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("offset", [1e6, 1e9])
+    def test_a_constant_column_far_from_0_changes_nothing(self, offset, form):
+        """||x - m||^2 from squared lengths of 1e18 would be off by hundreds, and steps by that too long."""
+        X, y = overlapping()
+        beside = np.column_stack([X, np.full(len(X), offset)])
+        near, far = SPDAM(0.01, random_state=0).fit(X, y), SPDAM(0.01, random_state=0).fit(form(beside), y)
+        assert near.status_ == far.status_ == "converged"
+        assert abs(far.objective_ - near.objective_) < 1e-6
+
     def test_overflow_is_refused(self):
         with pytest.raises(ValueError, match="squared norms overflow"):
             SPDAM().fit([[1e200], [0.0]], [1, 0])

@@ -27,3 +27,10 @@ def test_as_scikit_learn_and_row_by_row_to_the_last_bit(form):
         alone = UnitRows().fit(X).transform(form(dense[[i]]))
         assert np.array_equal(alone.toarray() if sparse.issparse(alone) else alone, plain[[i]])
     assert np.array_equal(X.toarray() if sparse.issparse(X) else X, dense), "the input is left alone"
+
+
+def test_entries_in_two_parts_count_once_and_overflow_is_refused():
+    X = sparse.csr_array(([1.0, 2.0, 4.0], [0, 0, 1], [0, 3]), shape=(1, 2))
+    assert np.allclose(UnitRows().fit_transform(X).toarray(), [[0.6, 0.8]])
+    with pytest.raises(ValueError, match="squared norms overflow"):
+        UnitRows().fit_transform([[1e200, 1.0]])

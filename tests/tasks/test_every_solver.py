@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import skops.io
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from tasks import catalogue
@@ -55,6 +56,16 @@ def experiment(method):
     rounds = {"params": {"max_iter": 100}} if method["solver"].startswith("zo") else {}
     fixed = {"grid": [FIXED[searched]]} | rounds | ({"kernel_params": {"gamma": "scale"}} if "kernel" in method else {})
     return ExperimentConfig.model_validate({"datasets": ["wine"], "methods": [method | fixed]})
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("name", catalogue.SOLVERS)
+def test_features_whose_squares_overflow_are_refused_in_the_same_words(name, form):
+    X = np.arange(20.0).reshape(10, 2)
+    X[7, 1] = 1e200
+    with pytest.raises(ValueError, match="squared norms overflow"):
+        catalogue.solver(name).build().fit(form(X), [0, 1] * 5)
 
 
 @pytest.mark.slow
