@@ -55,7 +55,7 @@ CROWDED_ABOVE = 2**16  # columns of sparse rows, whose weights no longer fit int
 # Newton's steps
 LARGEST_HESSIAN = 1024  # features: the matrix then takes 8 MiB
 WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
-NARROWING = 4.0
+NARROWING = 2.0
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
 MAX_TRIALS = 30  # of steps, in a line search
 # Steps that neither made the gap smaller nor promised to lower P by such a part of it, after which rounding is taken to
@@ -93,8 +93,9 @@ class LinearSVM(LinearScorer):
         Most outer passes and Newton steps together; a pass visits the rows that shrinking has left active, so a late
         pass may be very short.
     newton : bool, default=True
-        Whether Newton steps on the free rows take over once descent has cost half of what they would; never above 1024
-        features, rarely where features outnumber rows. False: Algorithm 3 of Hsieh et al. to the end.
+        Whether Newton steps on the free rows take over once descent has cost half of what they would, with the squared
+        hinge a tenth; never above 1024 features, rarely where features outnumber rows. False: Algorithm 3 of Hsieh et
+        al. to the end.
     random_state : None, int, RandomState or Generator, default=None
         Draws the order of visits.
     warm_start : bool, default=False
@@ -116,8 +117,8 @@ class LinearSVM(LinearScorer):
     status_ : {"converged", "max_iter"}
     history_ : dict of ndarrays
         ``updates`` (rows visited, n in a Newton step), ``objective``, ``dual_gap``, ``auc`` (training rows),
-        ``time_s``, each time that the certificate was computed: at the start, when it may pass or visits are four times
-        as many until Newton steps take over, and at the end.
+        ``time_s``, each time that the certificate was computed: at the start, when it may pass or visits are eight
+        times as many until Newton steps take over, and at the end.
 
     Raises
     ------
@@ -341,14 +342,18 @@ class _Problem:
         n = len(self.y)
         return np.zeros(n) if alpha is None or len(alpha) != n else np.clip(alpha, 0.0, self.upper)
 
-    def primal(self, alpha):
-        """Return w~(alpha), the weight of the constant feature last."""
-        count = np.count_nonzero(alpha)
+    def primal(self, alpha, known=None):
+        """Return w~(alpha), the weight of the constant feature last.
+
+        ``known`` has an alpha with its w~_of_alpha: then only the rows that differ are read.
+        """
+        change, w = (alpha, self.linear_term) if known is None else (alpha - known.alpha, known.w_of_alpha)
+        count = np.count_nonzero(change)
         if count == 0:  # a cold start: a reading of the rows saved
-            return self.linear_term.copy()
-        support = np.flatnonzero(alpha).astype(np.uint32) if count < FEW_ROWS * len(alpha) else None
-        signed = self.y * alpha if support is None else self.y[support] * alpha[support]
-        return self.linear_term + np.append(weighted_row_sum(self.X, signed, support), self.bias * signed.sum())
+            return w.copy()
+        rows = np.flatnonzero(change).astype(np.uint32) if count < FEW_ROWS * len(change) else None
+        signed = self.y * change if rows is None else self.y[rows] * change[rows]
+        return w + np.append(weighted_row_sum(self.X, signed, rows), self.bias * signed.sum())
 
     def norm_and_linear_term(self, w):
         """Return the part of P that no row has, 1/2 ||w~||^2 - w0'w~."""
@@ -369,17 +374,19 @@ class _Problem:
         return self.y * (row_scores(self.X, w[:-1]) + self.bias * w[-1])
 
     def newton_visits(self):
-        """Return how many rows descent visits before Newton's steps take over: about half of what those steps cost.
+        """Return how many rows descent visits before Newton's steps take over.
 
-        Measured in visits, a step costs 0.3 n for three readings of all rows in their order, 2000 for its calls, and
-        d^2 / 12 for its system of equations; with the squared hinge also d / 48 n for the matrix of many free rows,
-        or a sixth of the row's stored entries where they are few.
+        With the hinge that is about half of what those steps cost: the better the start, the fewer they are. With the
+        squared hinge they are few from anywhere, and a pass or so will do. Measured in visits, a step costs 0.3 n for
+        three readings of all rows in their order, 2000 for its calls, and d^2 / 12 for its system of equations; with
+        the squared hinge also d / 48 n for the matrix of many free rows, or a sixth of the row's stored entries where
+        they are few.
         """
         n, d = self.X.shape
         if d > LARGEST_HESSIAN:
             return np.inf
         a_row = min(d / 48, self.X.nnz / n / 6) if sparse.issparse(self.X) else d / 48
-        steps, squares = (3, a_row) if self.squared else (8, 0.0)
+        steps, squares = (0.3, a_row) if self.squared else (8, 0.0)
         return steps * (n * (0.3 + squares) + 2000 + d * d / 12)
 
 
@@ -497,7 +504,7 @@ def _take_newton_steps(run):
     idle = 0
     while best.gap > run.target_at(best) and run.passes < run.max_iter and idle < PATIENCE:
         while here.newton_part < here.rows_part and here.width > NARROWEST and not problem.squared:
-            here = _look(problem, here.w, here.margins, here.alpha, here.width / NARROWING)
+            here = _look(problem, here.w, here.margins, here.alpha, here.width / NARROWING, here)
         direction = _newton_direction(problem, here)
         if direction is None:
             break
@@ -508,7 +515,7 @@ def _take_newton_steps(run):
         idle = 0 if here.gap < best.gap or promised > PROMISE * abs(here.objective) else idle + 1
         best = here if here.gap < best.gap else best
     if best.gap < start.gap:
-        run.certify(best.alpha, best.w_of_alpha, best.w)
+        run.certify(best.alpha, problem.primal(best.alpha), best.w)
 
 
 @dataclass(frozen=True)
@@ -539,13 +546,13 @@ class _Smooth:
         return self.newton_part + self.rows_part
 
 
-def _look(problem, w, margins, centre, width):
-    """Return the _Smooth at w."""
+def _look(problem, w, margins, centre, width, before=None):
+    """Return the _Smooth at w; ``before`` is another one, not far from it."""
     steepness = 2.0 if problem.squared else 0.5 / width
     alpha, free = np.empty(len(margins)), np.empty(len(margins), dtype=np.uint32)
     n_free = _set_slopes(margins, centre, steepness, problem.cost, problem.upper, alpha, free)
     loss, rows_part = loss_and_gap(margins, alpha, problem.cost, problem.squared)
-    dual = alpha, free[:n_free], problem.primal(alpha)
+    dual = alpha, free[:n_free], problem.primal(alpha, before)
     return _Smooth(w, margins, centre, width, steepness, *dual, problem.norm_and_linear_term(w) + loss, rows_part)
 
 
@@ -582,7 +589,7 @@ def _move(problem, here, direction):
             high, slope_high = step, slope
         cut = min(0.9, max(0.1, slope_low / (slope_low - slope_high)))
         step = 2.0 * step if high == np.inf else low + cut * (high - low)
-    return _look(problem, here.w + step * direction, here.margins + step * change, here.centre, here.width)
+    return _look(problem, here.w + step * direction, here.margins + step * change, here.centre, here.width, here)
 
 
 # Kernels ---------------------------------------------------------------------------------------------------------

@@ -168,7 +168,9 @@ class TestCertificate:
         best = LinearSVM(1e4, loss=loss, tol=1e-9, max_iter=10**6).fit(X, y).objective_
         svm = LinearSVM(1e4, loss=loss, newton=newton, max_iter=10**6, random_state=0).fit(X, y)
         assert svm.status_ == "converged" and best < 2.0
-        assert svm.objective_ - best <= svm.dual_gap_ <= 1e-4 * svm.objective_
+        rounded = 4 * np.finfo(float).eps * best  # a Newton step may leave a gap of 1e-23, less than P is known to
+        assert svm.objective_ - best <= svm.dual_gap_ + rounded
+        assert svm.dual_gap_ <= 1e-4 * svm.objective_
 
     @pytest.mark.parametrize("squared", [False, True])
     def test_a_pass_meets_the_gap_where_no_row_moves_anothers_margin(self, squared):
@@ -428,11 +430,12 @@ class TestNewton:
     def test_state_certifies_what_was_certified(self, cancer):
         """The weights are better than those of the dual variables, so both are needed to go on."""
         X, signs = cancer[0], 2.0 * cancer[1] - 1
-        done = solve(X, signs, C=10.0, tol=1e-3)
-        again = solve(X, signs, C=10.0, tol=1e-3, **done.state)
+        done = solve(X, signs, C=10.0, tol=3e-3)
+        just = 1.1 * done.dual_gap / (10.0 * len(signs))
+        again = solve(X, signs, C=10.0, tol=just, **done.state)
         assert again.n_iter == 0
         assert_allclose(again.dual_gap, done.dual_gap, rtol=1e-9)
-        assert solve(X, signs, C=10.0, tol=1e-3, alpha=done.state["alpha"]).n_iter > 0
+        assert solve(X, signs, C=10.0, tol=just, alpha=done.state["alpha"]).n_iter > 0
 
 
 class TestLinearTerm:
