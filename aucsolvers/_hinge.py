@@ -42,6 +42,17 @@ def dual_bounds(cost, squared):
     return (np.full(len(cost), np.inf), 0.5 / cost) if squared else (cost, np.zeros(len(cost)))
 
 
+def objective_of_best_constant(negative, positive, squared, fit_intercept):
+    """Return the least 1/2 b^2 + C- loss(1 + b) + C+ loss(1 - b), P at w = 0, for the classes' sums of C_i."""
+    if not fit_intercept:
+        return negative + positive
+    if squared:
+        b = 2.0 * (positive - negative) / (1.0 + 2.0 * (positive + negative))
+        return 0.5 * b * b + negative * (1.0 + b) ** 2 + positive * (1.0 - b) ** 2
+    b = min(1.0, max(-1.0, positive - negative))
+    return 0.5 * b * b + negative * (1.0 + b) + positive * (1.0 - b)
+
+
 @kernel(fastmath=REDUCE, error_model="numpy")
 def loss_and_gap(margins, alpha, cost, squared):
     """Return sum_i C_i loss(1 - m_i) and the duality gap at margins m_i = y_i f(x_i) that belong to alpha.

@@ -47,6 +47,11 @@ from aucsolvers._rows import (
 FIRST_RANGE, LEAST_RANGE, LARGEST_RANGE = 20.0, 1e-3, 0.1
 FEW_ROWS = 0.1  # of all: so few are found and read in less time than all in a row
 LONGEST_BLIND = 8  # times as many visits as at the last look: then look again, whatever the passes meet
+LEAST_ERROR = 0.1  # that a look may teach: one that was lucky must not make all others come too early
+# After a pass the free rows, mostly few, are swept until their gradients' range is such a part of the pass's, but at
+# most so often: the primal's objective is as far off as they are, where the dual's is off by their squares.
+SETTLED, SWEEPS = 0.3, 10
+FEWEST_DRAWS = 256  # of random numbers at a time: to call the generator costs as much as a few dozen visits
 TIGHTEST = 0.01  # part of the range that is left when it is tightened: the gap falls about as the range does
 # A visit costs about 1.2 ns per dense column and 3 ns per stored entry of a sparse row (measured).
 SPARSE_PAYS_BELOW = 0.3
@@ -94,8 +99,8 @@ class LinearSVM(LinearScorer):
         pass may be very short.
     newton : bool, default=True
         Whether Newton steps on the free rows take over once descent has cost half of what they would, with the squared
-        hinge a tenth; never above 1024 features, rarely where features outnumber rows. False: Algorithm 3 of Hsieh et
-        al. to the end.
+        hinge a tenth; never above 1024 features, rarely where features outnumber rows. False: coordinate descent to
+        the end.
     random_state : None, int, RandomState or Generator, default=None
         Draws the order of visits.
     warm_start : bool, default=False
@@ -136,6 +141,9 @@ class LinearSVM(LinearScorer):
     for f free rows, 0 < alpha_i < U_i: about d of them with the hinge, all of margin below 1 with the squared hinge.
     Memory: some 20 vectors of n rows beside X, and two d x d matrices; dense X with less than 30 % non-zero entries is
     copied to CSR, which is then faster. Rows with zero weight are left out.
+
+    After a pass of algorithm 3 the active rows with 0 < alpha_i < U_i are swept, until their gradients' range is a
+    third of the pass's: the primal objective is as far off as they are, the dual's by their squares only.
 
     Descent comes near the optimum fast and then slows down, the more so the larger C; Newton's steps settle which rows
     are free, and solve for their dual variables exactly: 3 to 15 with the squared hinge, 10 to 50 with the hinge.
@@ -243,7 +251,8 @@ def solve_linear_svm(
     weight vector w~ to go with alpha, w~(alpha) by default; ``linear_term`` is w0, the constant feature's part last, 0
     by default. Rows are visited in a fresh random order in every pass, until the gap is at most tol * P(0), or, if
     ``relative``, tol * min(P, P(0)).
-    ``state`` holds ``alpha`` and ``w``, all that is needed to go on. Without ``newton`` this is Algorithm 3 alone.
+    ``state`` holds ``alpha`` and ``w``, all that is needed to go on. Without ``newton`` this is coordinate descent
+    alone.
     """
     problem = _pose(X, y, cost, squared, fit_intercept, linear_term)
     run = _Run(problem, tol, relative, max_iter)
@@ -269,15 +278,16 @@ def _descend(run, alpha, rng, max_visits):
     problem, n = run.problem, len(alpha)
     w = problem.primal(alpha)
     fixed = as_rows(problem.X), problem.constants, problem.bias
-    order = np.arange(n, dtype=np.uint32)
+    order, free = np.arange(n, dtype=np.uint32), np.empty(n, dtype=np.uint32)
     n_active, high, low = n, np.inf, -np.inf
     pg_range, end = run.first_range, run.updates + max_visits
     foresight = _Foresight(n, run.updates)
+    n_draws = n if max_visits < n else max(2 * n, FEWEST_DRAWS)  # of a pass only, no sweeps: Newton's steps follow
     while not run.done and run.updates < end:
-        # 1. As many passes over the active rows as n random numbers shuffle: one at first, hundreds after shrinking.
-        draws = rng.integers(2**32, size=n, dtype=np.uint32)
+        # 1. As many passes as the random numbers shuffle: one and its sweeps at first, hundreds after shrinking.
+        draws = rng.integers(2**32, size=n_draws, dtype=np.uint32)
         done, visits, n_active, high, low, spread, met = _passes(
-            *fixed, alpha, w, order, n_active, high, low, draws, pg_range, run.max_iter - run.passes
+            *fixed, alpha, w, order, free, n_active, high, low, draws, pg_range, run.max_iter - run.passes
         )
         run.count(done, visits)
         closed = spread <= pg_range
@@ -309,8 +319,8 @@ class _Foresight:
         return now * self.error <= target or visits >= self.latest
 
     def compare(self, met, gap, visits):
-        """Learn from a look how much larger the gap was than the sum."""
-        self.error = max(1.0, gap / met) if 0.0 < met < np.inf else 1.0
+        """Learn from a look how many times the sum the gap was: less, where sweeps have come after the pass."""
+        self.error = max(LEAST_ERROR, gap / met) if 0.0 < met < np.inf else 1.0
         self.latest = LONGEST_BLIND * visits
 
 
@@ -597,12 +607,12 @@ def _move(problem, here, direction):
 
 
 @kernel(fastmath=REDUCE)
-def _passes(rows, constants, bias, alpha, w, order, n_active, high, low, draws, pg_range, max_passes):
+def _passes(rows, constants, bias, alpha, w, order, free, n_active, high, low, draws, pg_range, max_passes):
     """Make passes over ``order[:n_active]`` until one closes (range <= pg_range), or draws or max_passes are used up.
 
-    ``draws`` holds at least n_active uint32. Updates alpha, w and order in place. Returns passes made, rows visited,
-    the active count, shrinking window and range of projected gradients to go on with, and the gap as the last pass met
-    it.
+    After each that does not, the free rows are swept. ``draws`` holds at least n_active uint32, ``free`` is room for
+    n_active of them. Updates alpha, w and order in place. Returns passes made, rows visited, the active count,
+    shrinking window and range of projected gradients to go on with, and the gap as the last pass met it.
     """
     done, used, spread, met = 0, 0, np.inf, np.inf
     while done < max_passes and used + n_active <= draws.size:
@@ -613,10 +623,29 @@ def _passes(rows, constants, bias, alpha, w, order, n_active, high, low, draws, 
         spread = top - bottom  # -inf if every row was shrunk
         if spread <= pg_range:
             break
+        used += _sweep_free(rows, constants, bias, alpha, w, order[:n_active], free, draws[used:], pg_range, spread)
         # The window of the next pass: M and m of this one, infinite where they have the wrong sign (section 3.2).
         high = top if top > 0.0 else np.inf
         low = bottom if bottom < 0.0 else -np.inf
     return done, used, n_active, high, low, spread, met
+
+
+@kernel(fastmath=REDUCE)
+def _sweep_free(rows, constants, bias, alpha, w, active, free, draws, pg_range, spread):
+    """Visit the active rows with 0 < alpha_i < U_i again and again, until SETTLED; return how many visits that took."""
+    count, used = 0, 0
+    for i in active:
+        free[count] = i
+        count += np.int64((alpha[i] > 0.0) & (alpha[i] < constants[i, 1]))
+    for _ in range(SWEEPS):
+        if used + count > draws.size:
+            break
+        _shuffle(free, count, draws[used:])
+        used += count
+        _, top, bottom, _ = _pass(rows, constants, bias, alpha, w, free, count, np.inf, -np.inf)
+        if top - bottom <= max(pg_range, SETTLED * spread):
+            break
+    return used
 
 
 @kernel(fastmath=REDUCE)

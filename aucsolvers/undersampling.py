@@ -5,13 +5,15 @@ from imblearn.under_sampling.base import BaseCleaningSampler
 from scipy import sparse
 from sklearn.base import clone
 
+from aucsolvers._base import CONVERGED
+from aucsolvers._hinge import objective_of_best_constant, row_costs
 from aucsolvers._params import as_generator, check_choice, check_count
 from aucsolvers.svm import LinearSVM
 
 SCHEMES = ("auto", "u1", "u2", "wu")
 RATIO_OF_U2 = 10  # U1 below this imbalance ratio, U2 from it on, which looks at this many rows per minority row
-# Of |b|, what scores have to differ from it: where w = 0 is the optimum, solvers may leave less (LIBLINEAR 1e-12), and
-# where it is not, it takes C of 1e-8 and an unpenalised b to get there.
+# Of |b|, what scores of an SVM that does not tell its objective have to differ from it: where w = 0 is the optimum,
+# solvers may leave less (LIBLINEAR 1e-12), and where it is not, it takes C of 1e-8 and an unpenalised b to get there.
 LEAST_SPREAD = 1e-7
 
 
@@ -125,6 +127,8 @@ class GeometricUnderSampler(BaseCleaningSampler):
 
         estimator_stream, draw_stream = as_generator(self.random_state).spawn(2)
         self.estimator_ = self._fit_estimator(X, y == minority, estimator_stream)
+        if _is_no_better_than_a_constant(self.estimator_, y == minority):
+            raise _no_hyperplane(self.estimator_)
         majority = np.flatnonzero(y != minority)
         self.distances_ = hyperplane_distances(self.estimator_, X)[majority]
         uniforms = draw_stream.random(len(majority))
@@ -175,11 +179,24 @@ def hyperplane_distances(estimator, X):
         )
     norm = _linear_norm(estimator, scores) if is_linear else _kernel_norm(estimator)
     if not norm > 0:
-        raise ValueError(
-            f"Expected a hyperplane with w != 0 to measure distances from, got w = 0 from {type(estimator).__name__}. "
-            "Are all features constant? If not, raise C or set class_weight='balanced' on the estimator."
-        )
+        raise _no_hyperplane(estimator)
     return np.abs(scores) / norm
+
+
+def _no_hyperplane(estimator):
+    return ValueError(
+        f"Expected a hyperplane with w != 0 to measure distances from, got w = 0 from {type(estimator).__name__}. "
+        "Are all features constant? If not, raise C or set class_weight='balanced' on the estimator."
+    )
+
+
+def _is_no_better_than_a_constant(svm, is_minority):
+    """Tell whether a LinearSVM that arrived is no lower than w = 0 with the best b: then its w is what tol leaves."""
+    if not isinstance(svm, LinearSVM) or svm.status_ != CONVERGED:
+        return False
+    cost = row_costs(svm.C, svm.class_weight, svm.classes_, np.where(is_minority, 1.0, -1.0), None)
+    sums = cost[~is_minority].sum(), cost[is_minority].sum()
+    return svm.objective_ >= objective_of_best_constant(*sums, svm.loss == "squared_hinge", svm.fit_intercept)
 
 
 def _linear_norm(linear, scores):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize_scalar
 
-from aucsolvers._hinge import dual_bounds, loss_and_gap, row_costs
+from aucsolvers._hinge import dual_bounds, loss_and_gap, objective_of_best_constant, row_costs
 
 CLASSES, Y = np.array(["no", "yes"]), np.array([1.0, -1.0, -1.0, -1.0])
 
@@ -74,3 +75,15 @@ class TestGap:
         else:
             assert_array_equal(upper, cost)
             assert_array_equal(diagonal, [0.0, 0.0])
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize(("negative", "positive"), [(3.0, 0.2), (0.4, 0.1), (0.1, 0.5), (0.2, 30.0), (2.0, 2.0)])
+def test_best_constant(negative, positive, squared):
+    def objective(b):
+        loss = np.maximum(0.0, [1 + b, 1 - b]) ** (1 + squared)
+        return 0.5 * b * b + negative * loss[0] + positive * loss[1]
+
+    best = minimize_scalar(objective, bounds=(-2.0, 2.0), method="bounded", options={"xatol": 1e-10}).fun
+    assert objective_of_best_constant(negative, positive, squared, True) == pytest.approx(best, rel=1e-6)
+    assert objective_of_best_constant(negative, positive, squared, False) == objective(0.0)

@@ -357,14 +357,24 @@ def test_in_a_pipeline_and_a_search_on_real_data():
     assert_array_equal(search.predict(X).shape, y.shape)  # prediction does not resample
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_rare_class_still_gives_a_hyperplane(seed):
-    """Unweighted, the hinge loss of 1 row in 40 is cheapest paid and w is 0 up to tol; noise must not sample."""
+def rare_class(seed):
     rng = np.random.default_rng(seed)
     y = (np.arange(1200) % 40 == 0).astype(int)
-    X = rng.normal(size=(1200, 3)) + 0.7 * y[:, None]
+    return rng.normal(size=(1200, 3)) + 0.7 * y[:, None], y
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-8])
+@pytest.mark.parametrize("seed", range(20))
+def test_what_tolerance_leaves_of_w_is_no_hyperplane(seed, tol):
+    """Unweighted, the hinge loss of 1 row in 40 is cheapest paid and w is 0 up to tol; noise must not sample."""
+    svm = LinearSVM(tol=tol, random_state=0)
     with pytest.raises(ValueError, match="w = 0"):
-        GeometricUnderSampler(estimator=LinearSVM(random_state=0), random_state=0).fit_resample(X, y)
+        GeometricUnderSampler(estimator=svm, random_state=0).fit_resample(*rare_class(seed))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rare_class_still_gives_a_hyperplane(seed):
+    X, y = rare_class(seed)
     sampler = GeometricUnderSampler(random_state=0)
     sampler.fit_resample(X, y)
     # the SVM ranks as well as the true direction, so near rows are the doubtful ones
