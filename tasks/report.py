@@ -9,7 +9,7 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from statistics import median_low
 from typing import Any
@@ -35,13 +35,49 @@ WIDE, NARROW = 80, 54  # columns for all of these, and for "method" in place of 
 
 @dataclass(frozen=True)
 class Spread:
-    """A metric over the folds: its mean and sample standard deviation."""
+    """A metric over the folds: its mean, sample standard deviation, and 95 % interval where one was computed."""
 
     mean: float
     sd: float
+    low: float = nan
+    high: float = nan
 
     def text(self, digits: int) -> str:
         return f"{self.mean:.{digits}f} ± {self.sd:.{digits}f}"
+
+    @property
+    def has_interval(self) -> bool:
+        """Tell whether the folds have a variance to make an interval of, and not a point that would claim certainty."""
+        return isfinite(self.low) and isfinite(self.high) and self.low < self.high
+
+    @property
+    def interval(self) -> str:
+        """Return the 95 % interval in words."""
+        return f"{self.low:.4f} to {self.high:.4f}" if self.has_interval else "unknown"
+
+    def overlaps(self, other: "Spread") -> bool:
+        """Return whether the two intervals share a point; an unknown one may."""
+        if not (self.has_interval and other.has_interval):
+            return True
+        return self.low <= other.high and other.low <= self.high
+
+
+@dataclass(frozen=True)
+class Score:
+    """The metric by which an experiment's searches choose, and its report ranks."""
+
+    name: str  # as a reader knows it
+    field: str  # of a SummaryRow
+    method: str  # of the interval
+    flawless: str  # why a mean of 1 has no interval
+    alike: str  # why another has none
+
+    def of(self, row: "SummaryRow") -> Spread:
+        return getattr(row, self.field)
+
+
+AUC = Score("AUC", "auc", "DeLong", "no test row is ranked wrongly", "all rows of a class are ranked alike")
+GMEAN = Score("G-mean", "gmean", "corrected t", "no test row is classified wrongly", "it is the same in every fold")
 
 
 @dataclass(frozen=True)
@@ -57,8 +93,6 @@ class SummaryRow:
     committee: int = 1
     error: str | None = None
     auc: Spread | None = None  # on the test folds, like every metric without "train" in its name
-    auc_low: float = 0.0
-    auc_high: float = 0.0
     train_auc: Spread | None = None
     gmean: Spread | None = None
     sensitivity: Spread | None = None
@@ -100,25 +134,6 @@ class SummaryRow:
             return self.gap_in_short
         return f"{self.gap_in_short} {'✓' if self.status == CONVERGED else '✗'}"
 
-    @property
-    def has_interval(self) -> bool:
-        """Tell whether the folds have a variance to make an interval of, and not a point that would claim certainty.
-
-        A fold with a single row of a class has none; it is 0 where no test row is ranked wrongly, or all are tied.
-        """
-        return isfinite(self.auc_low) and isfinite(self.auc_high) and self.auc_low < self.auc_high
-
-    @property
-    def interval(self) -> str:
-        """Return the 95 % interval of the AUC in words."""
-        return f"{self.auc_low:.4f} to {self.auc_high:.4f}" if self.has_interval else "unknown"
-
-    def overlaps(self, other: "SummaryRow") -> bool:
-        """Return whether the two AUC intervals share a point; an unknown one may."""
-        if not (self.has_interval and other.has_interval):
-            return True
-        return self.auc_low <= other.auc_high and other.auc_low <= self.auc_high
-
 
 # --- the table -------------------------------------------------------------------------------------------------
 
@@ -126,35 +141,40 @@ class SummaryRow:
 def summary_rows(result: ExperimentResult) -> list[SummaryRow]:
     """Return one row per cell, data sets and methods in the order in which they were run.
 
-    The highest mean test AUC of each data set is marked; equal means are all marked.
+    The highest mean test score of each data set is marked; equal means are all marked.
     """
+    score = ranked_by(result)
+    rows = [_summary_row(cell) for cell in result.results]
     best: dict[str, float] = {}
-    for cell in result.results:
-        if cell.evaluations:
-            best[cell.dataset] = max(best.get(cell.dataset, 0.0), cell.mean_sd("auc")[0])
-    return [_summary_row(cell, best.get(cell.dataset)) for cell in result.results]
+    for row in rows:
+        if not row.error:
+            best[row.dataset] = max(best.get(row.dataset, 0.0), score.of(row).mean)
+    return [row if row.error else replace(row, is_best=score.of(row).mean == best[row.dataset]) for row in rows]
 
 
-def _summary_row(cell: MethodResult, best_auc: float | None) -> SummaryRow:
+def ranked_by(result: ExperimentResult) -> Score:
+    """Return the score that the inner searches of an experiment go by, which its configuration decides."""
+    return GMEAN if result.config.get("validation", {}).get("select_by") == "gmean" else AUC
+
+
+def _summary_row(cell: MethodResult) -> SummaryRow:
     names = ("dataset", "method", "solver", "sampler", "kernel", "committee", "seconds")
     identity = {name: getattr(cell, name) for name in names}
     if cell.error is not None or not cell.evaluations:
         return SummaryRow(**identity, error=cell.error or "no fold was evaluated")
-    names = ("auc", "gmean", "sensitivity", "specificity", "average_precision")
+    names = ("sensitivity", "specificity", "average_precision")
     metrics = {name: Spread(*cell.mean_sd(name)) for name in names}
-    low, high = cell.auc_interval()
     fit = _worst_fit([*cell.models, *([cell.final] if cell.final else [])])
     return SummaryRow(
         **identity,
         **metrics,
-        auc_low=low,
-        auc_high=high,
+        auc=Spread(*cell.mean_sd("auc"), *cell.auc_interval()),
+        gmean=Spread(*cell.mean_sd("gmean"), *cell.gmean_interval()),
         train_auc=Spread(*cell.mean_sd("auc", "train")),
         kept=_kept(cell),
         chosen=_chosen(cell.models),
         gap=fit.certificate if fit else float("nan"),
         status=fit.status if fit else "not fitted",
-        is_best=metrics["auc"].mean == best_auc,
     )
 
 
@@ -209,22 +229,22 @@ def summary_table(result: ExperimentResult, width: int = 80) -> Group:
 
     Below WIDE columns names would be cut to pieces: there each data set has a table of its own, with fewer columns.
     """
-    rows = summary_rows(result)
+    rows, score = summary_rows(result), ranked_by(result)
     heading = Text(result.name, style="italic")
     if width >= WIDE:
-        return Group(heading, _table(rows, CELLS), *_notes(rows))
-    shown = [name for name in CELLS if name not in ("dataset", "solver", "sampler", "secs")]
+        return Group(heading, _table(rows, CELLS, score), *_notes(rows))
+    shown = ["method", *(name for name in CELLS if name not in ("dataset", "solver", "sampler", "secs"))]
     if width < NARROW:
-        shown.remove("G-mean ± sd")
+        shown.remove("G-mean ± sd" if score == AUC else "AUC ± sd")
     tables = [
         part
         for dataset in dict.fromkeys(row.dataset for row in rows)
-        for part in (Text(dataset, style="bold"), _table([r for r in rows if r.dataset == dataset], ["method", *shown]))
+        for part in (Text(dataset, style="bold"), _table([r for r in rows if r.dataset == dataset], shown, score))
     ]
     return Group(heading, *tables, *_notes(rows))
 
 
-def _table(rows: Sequence[SummaryRow], names: Sequence[str]) -> Table:
+def _table(rows: Sequence[SummaryRow], names: Sequence[str], score: Score) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for name in names:
         if name in ("dataset", "method", "solver", "sampler"):
@@ -232,20 +252,21 @@ def _table(rows: Sequence[SummaryRow], names: Sequence[str]) -> Table:
         else:
             table.add_column(name, justify="left" if name == "certificate" else "right", no_wrap=True)
     for row in rows:
-        cells = _console_cells(row)
+        cells = _console_cells(row, score)
         table.add_row(*(cells[name] for name in names))
     return table
 
 
-def _console_cells(row: SummaryRow) -> dict[str, Text]:
+def _console_cells(row: SummaryRow, score: Score) -> dict[str, Text]:
     """Return the cells as Text: a name such as ``[red]`` is printed, not obeyed."""
     cells = {"dataset": row.dataset, "method": row.method, "solver": row.title, "sampler": row.sampler}
     told = {name: Text(value) for name, value in cells.items()} | {"secs": Text(f"{row.seconds:.1f}")}
     if row.error:
         return told | {"AUC ± sd": Text("failed", style="red"), "G-mean ± sd": Text("–"), "certificate": Text("–")}
+    told |= {f"{each.name} ± sd": Text(each.of(row).text(3)) for each in (AUC, GMEAN)}
+    if row.is_best:
+        told[f"{score.name} ± sd"].stylize("bold")
     return told | {
-        "AUC ± sd": Text(row.auc.text(3), style="bold" if row.is_best else ""),
-        "G-mean ± sd": Text(row.gmean.text(3)),
         "certificate": Text(row.certificate, style=CERTIFICATE_STYLES.get(row.status, "yellow")),
     }
 
@@ -271,7 +292,7 @@ def console_report(result: ExperimentResult, width: int = 80) -> Group:
     notes = []
     for dataset in result.datasets:
         own = [row for row in rows if row.dataset == dataset.name]
-        notes.append(_note(dataset.name, headline(own)))
+        notes.append(_note(dataset.name, headline(own, ranked_by(result))))
         notes += [_note(f"{dataset.name}, held out", sentence) for sentence in held_out_sentences(result, dataset)]
         for finding in _by_severity(result.findings.get(dataset.name, ())):
             notes.append(_note(f"{dataset.name}, {finding.severity}", finding.message))
@@ -309,6 +330,8 @@ def render_html(result: ExperimentResult) -> str:
     rows = summary_rows(result)
     page = template("report.html.j2", thousands=_thousands).render(
         result=result,
+        score=ranked_by(result),
+        other=AUC if ranked_by(result) == GMEAN else GMEAN,
         sections=[_section(result, dataset, rank, rows) for rank, dataset in enumerate(result.datasets, 1)],
         n_methods=len({cell.method for cell in result.results}),
         kernels=sorted({row.kernel for row in rows} - {"none"}),
@@ -328,37 +351,38 @@ def _section(result: ExperimentResult, dataset: Dataset, rank: int, rows: Sequen
     """Return what the template needs to tell of one data set."""
     own = [row for row in rows if row.dataset == dataset.name]
     cells = [cell for cell in result.results if cell.dataset == dataset.name]
+    score = ranked_by(result)
     return {
         "id": f"set-{rank}",
         "dataset": dataset,
         "rows": own,
-        "headline": headline(own),
+        "headline": headline(own, score),
         "held_out": held_out_sentences(result, dataset),
-        "scale": _interval_scale(own),
+        "scale": _interval_scale([score.of(row) for row in own if not row.error]),
         "findings": _by_severity(result.findings.get(dataset.name, ())),
-        "figures": list(_figures(dataset, cells, own, _selection_score(result))),
+        "figures": list(_figures(dataset, cells, own, score.name)),
     }
 
 
-def headline(rows: Sequence[SummaryRow]) -> str:
+def headline(rows: Sequence[SummaryRow], score: Score = AUC) -> str:
     """Return one sentence on a data set's best method that claims no more than the intervals allow."""
     done = [row for row in rows if not row.error]
     if not done:
         return "every method failed."
     best = next(row for row in done if row.is_best)
-    others = [row for row in done if row is not best]
+    found, others = score.of(best), [score.of(row) for row in done if row is not best]
+    told = f"mean test {score.name}"
     if len(rows) == 1:
-        return f"{best.method} has a mean test AUC of {best.auc.mean:.4f} (95 % interval {best.interval})."
-    start = f"{best.method} has the highest mean test AUC, {best.auc.mean:.4f} (95 % interval {best.interval})"
+        return f"{best.method} has a {told} of {found.mean:.4f} (95 % interval {found.interval})."
+    start = f"{best.method} has the highest {told}, {found.mean:.4f} (95 % interval {found.interval})"
     if not others:
         return f"{start}; no other method finished."
-    if not best.has_interval:
+    if not found.has_interval:
         reason = "a fold tests a single row of a class"
-        if isfinite(best.auc_low):
-            flawless = best.auc.mean == 1.0
-            reason = "no test row is ranked wrongly" if flawless else "all rows of a class are ranked alike"
+        if isfinite(found.low):
+            reason = score.flawless if found.mean == 1.0 else score.alike
         return f"{start}: {reason}, so there is no interval to rank by."
-    level = sum(best.overlaps(row) for row in others)
+    level = sum(found.overlaps(other) for other in others)
     if level == 0:
         return f"{start}; no other method's interval reaches it."
     share = "the interval of the one other method overlaps"
@@ -367,17 +391,12 @@ def headline(rows: Sequence[SummaryRow]) -> str:
     return f"{start}; {share} it, so the table alone does not rank them."
 
 
-def _selection_score(result: ExperimentResult) -> str:
-    """Return the name of the inner validation score, which the configuration decides."""
-    return "G-mean" if result.config.get("validation", {}).get("select_by") == "gmean" else "AUC"
-
-
-def _interval_scale(rows: Sequence[SummaryRow]) -> tuple[float, float]:
-    """Return the AUC range that the interval bars of one data set share."""
-    done = [row for row in rows if not row.error and row.has_interval]
-    if not done:
+def _interval_scale(scores: Sequence[Spread]) -> tuple[float, float]:
+    """Return the range that the interval bars of one data set share."""
+    known = [score for score in scores if score.has_interval]
+    if not known:
         return 0.0, 1.0
-    low, high = min(row.auc_low for row in done), max(row.auc_high for row in done)
+    low, high = min(score.low for score in known), max(score.high for score in known)
     return low, max(high, low + 1e-6)
 
 

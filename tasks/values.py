@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
+from scipy.special import stdtrit
 
 
 @dataclass(frozen=True)
@@ -328,6 +329,21 @@ class MethodResult:
         variances = self.fold_values("auc_variance")
         half = 1.959963984540054 * np.sqrt(self.repeats * variances.sum()) / len(variances)
         mean = self.mean_sd("auc")[0]
+        low, high = np.clip([mean - half, mean + half], 0.0, 1.0)
+        return float(low), float(high)
+
+    def gmean_interval(self) -> tuple[float, float]:
+        """Return the 95 % interval of the mean test G-mean, by the corrected t of Nadeau and Bengio; NaN for one fold.
+
+        Folds share training rows, and repeats all of them: the variance of the mean of J folds is taken as
+        (1/J + test rows/training rows) s^2 (Inference for the Generalization Error, Machine Learning 52, 2003).
+        """
+        values = self.fold_values("gmean")
+        if len(values) < 2:
+            return float("nan"), float("nan")
+        folds = len(values) / self.repeats
+        half = stdtrit(len(values) - 1, 0.975) * np.sqrt((1 / len(values) + 1 / (folds - 1)) * values.var(ddof=1))
+        mean = values.mean()
         low, high = np.clip([mean - half, mean + half], 0.0, 1.0)
         return float(low), float(high)
 

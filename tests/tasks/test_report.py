@@ -18,10 +18,14 @@ from rich.console import Console
 from sample_results import dataset_of, experiment
 
 from tasks.report import (
+    AUC,
+    GMEAN,
+    NARROW,
     Spread,
     SummaryRow,
     console_report,
     headline,
+    ranked_by,
     render_html,
     summary_rows,
     summary_table,
@@ -101,9 +105,13 @@ def renamed(result: ExperimentResult, name: str) -> ExperimentResult:
 
 
 def row(method: str, auc: float, half: float, best: bool = False) -> SummaryRow:
-    spread = Spread(auc, 0.01)
-    bounds = {"auc_low": auc - half, "auc_high": auc + half}
-    return SummaryRow("d", method, method, "none", 1.0, auc=spread, is_best=best, **bounds)
+    """A row whose two scores are the same: which of them is told depends on what the searches went by."""
+    spread = Spread(auc, 0.01, auc - half, auc + half)
+    return SummaryRow("d", method, method, "none", 1.0, auc=spread, gmean=spread, is_best=best)
+
+
+def by_gmean(result):
+    return replace(result, config={**result.config, "validation": {"select_by": "gmean"}})
 
 
 # --- rows ------------------------------------------------------------------------------------------------------
@@ -114,15 +122,59 @@ def test_rows_hold_the_folds_means_in_the_order_of_the_run():
     rows = summary_rows(result)
     assert [(r.dataset, r.method) for r in rows] == [(c.dataset, c.method) for c in result.results]
     assert (rows[0].auc.mean, rows[0].auc.sd) == result.results[0].mean_sd("auc")
-    assert (rows[0].auc_low, rows[0].auc_high) == result.results[0].auc_interval()
+    assert (rows[0].auc.low, rows[0].auc.high) == result.results[0].auc_interval()
     assert rows[0].train_auc.mean == result.results[0].fold_values("auc", "train").mean()
 
 
-def test_one_best_per_data_set_and_it_has_the_highest_mean():
+@pytest.mark.parametrize("score", [AUC, GMEAN], ids=lambda score: score.field)
+def test_one_best_per_data_set_and_it_has_the_highest_mean_of_what_the_searches_went_by(score):
+    result = experiment() if score == AUC else by_gmean(experiment())
+    assert ranked_by(result) == score
     for name in ("digits_8", "breast_cancer"):
-        rows = [r for r in summary_rows(experiment()) if r.dataset == name and not r.error]
+        rows = [r for r in summary_rows(result) if r.dataset == name and not r.error]
         (best,) = [r for r in rows if r.is_best]
-        assert best.auc.mean == max(r.auc.mean for r in rows)
+        assert score.of(best).mean == max(score.of(r).mean for r in rows)
+
+
+def test_the_interval_of_the_gmean_is_the_corrected_resampled_t():
+    """By hand: G-means .90, .94, .92, .96 of four folds have variance .002/3; t(3) is 3.1824; 1/4 + 1/3 of it count."""
+    cell = experiment().results[0]
+    folds = [
+        replace(e, test=replace(e.test, gmean=gmean))
+        for e, gmean in zip(cell.evaluations[:4], (0.90, 0.94, 0.92, 0.96), strict=True)
+    ]
+    half = 3.182446305284263 * math.sqrt((1 / 4 + 1 / 3) * 0.002 / 3)
+    four = replace(cell, evaluations=tuple(folds))
+    assert four.gmean_interval() == pytest.approx((0.93 - half, 0.93 + half))
+    # the same again as a second repeat: eight values, but 7/8 of the rows are not what they were trained on
+    twice = replace(four, evaluations=(*folds, *folds), repeats=2)
+    half = 2.364624251592784 * math.sqrt((1 / 8 + 1 / 3) * 2 * 0.002 / 7)
+    assert twice.gmean_interval() == pytest.approx((0.93 - half, 0.93 + half))
+    alone = replace(cell, evaluations=four.evaluations[:1]).gmean_interval()
+    assert all(map(math.isnan, alone))
+
+
+def test_what_the_searches_went_by_is_what_the_report_tells_first():
+    """In the headline, in the first columns of the page, and in the only column that a narrow console has room for."""
+    result = experiment()
+    by_auc, gmeans = headline_of(result), headline_of(by_gmean(result))
+    assert "highest mean test AUC" in by_auc and "highest mean test G-mean" in gmeans
+    reader = Reader(render_html(by_gmean(result)))
+    assert reader.rows[0][1:4] == ["G-mean ± sd", "95 % interval (corrected t)", "AUC ± sd"]
+    assert "Nadeau and Bengio" in reader.text and "DeLong" not in reader.text
+    narrow = console_text(by_gmean(result), NARROW - 1)
+    assert "G-mean ± sd" in narrow and "AUC ± sd" not in narrow
+
+
+def headline_of(result) -> str:
+    name = result.datasets[0].name
+    return headline([r for r in summary_rows(result) if r.dataset == name], ranked_by(result))
+
+
+def test_the_same_gmean_in_every_fold_is_no_certainty():
+    other, end = row("b", 0.9, 0.01), ", so there is no interval to rank by."
+    for gmean, why in ((1.0, "no test row is classified wrongly"), (0.95, "it is the same in every fold")):
+        assert headline([row("a", gmean, 0.0, best=True), other], GMEAN).endswith(why + end)
 
 
 def test_equal_means_are_all_marked():
@@ -133,8 +185,8 @@ def test_equal_means_are_all_marked():
 
 def test_an_unknown_interval_is_said_to_be_unknown_and_ranks_nothing():
     known, unknown = row("a", 0.9, 0.01, best=True), row("b", 0.8, math.nan)
-    assert unknown.interval == "unknown"
-    assert known.overlaps(unknown)
+    assert unknown.auc.interval == "unknown"
+    assert known.auc.overlaps(unknown.auc)
     assert "does not rank them" in headline([known, unknown])
     said = headline([row("c", 0.95, math.nan, best=True), replace(known, is_best=False)])
     assert said.endswith("a fold tests a single row of a class, so there is no interval to rank by.")
@@ -143,12 +195,12 @@ def test_an_unknown_interval_is_said_to_be_unknown_and_ranks_nothing():
 def test_no_error_on_the_test_rows_is_no_certainty():
     """DeLong's variance is 0 then, and an interval of no length would beat all others."""
     flawless, other = row("a", 1.0, 0.0, best=True), row("b", 0.9, 0.01)
-    assert flawless.interval == "unknown"
-    assert flawless.overlaps(other)
+    assert flawless.auc.interval == "unknown"
+    assert flawless.auc.overlaps(other.auc)
     assert headline([flawless, other]).endswith("no test row is ranked wrongly, so there is no interval to rank by.")
     tied = row("a", 0.5, 0.0, best=True)
     assert headline([tied, row("b", 0.4, 0.01)]).endswith("ranked alike, so there is no interval to rank by.")
-    single = replace(flawless, auc_low=math.nan, auc_high=math.nan)
+    single = row("a", 1.0, math.nan, best=True)
     assert "a fold tests a single row of a class" in headline([single, other])
 
 
