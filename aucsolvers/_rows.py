@@ -20,6 +20,8 @@ FULL = 192  # rows: a multiple of every tile that BLAS computes matrix products 
 
 ENTRIES_READ, LEAST_READINGS, MOST_READINGS = 1e9, 1_000, 300_000  # some seconds
 
+LONG_ROW = 32  # stored entries: a product of one that long is summed in four parts
+
 BLOCK = 1024  # dense rows scaled at a time for a Gram matrix, so that they are still in the cache when multiplied
 
 
@@ -279,7 +281,7 @@ def squared_norm_about(rows, i, centre, square):
     raise NotImplementedError("compiled code only")
 
 
-@overload(dot, jit_options={"nogil": True, "fastmath": REDUCE})
+@overload(dot, jit_options={"nogil": True, "fastmath": REDUCE, "forceinline": True})
 def _compile_dot(rows, i, w):
     def dense(rows, i, w):
         total = 0.0
@@ -293,13 +295,25 @@ def _compile_dot(rows, i, w):
     return dense if isinstance(rows, types.Array) else csr
 
 
-@kernel(fastmath={"contract"})  # in order: re-ordered, w would be read by gather instructions, which take longer
+# Neither re-ordered, which would have w read by gather instructions, slower than these; nor in one chain, each sum
+# waiting for the one before, where a row is long. A call would take as long as a short row.
+@kernel(fastmath={"contract"}, forceinline=True)
 def _sparse_dot(rows, i, w):
     data, indices, indptr = rows
-    total = 0.0
-    for k in range(indptr[i], indptr[i + np.uint32(1)]):
-        total += data[k] * w[indices[k]]
-    return total
+    start, stop = indptr[i], indptr[i + np.uint32(1)]
+    a = 0.0
+    if stop - start >= np.uint32(LONG_ROW):
+        b = c = d = 0.0
+        whole = stop - (stop - start) % np.uint32(4)
+        for k in range(start, whole, np.uint32(4)):
+            a += data[k] * w[indices[k]]
+            b += data[k + np.uint32(1)] * w[indices[k + np.uint32(1)]]
+            c += data[k + np.uint32(2)] * w[indices[k + np.uint32(2)]]
+            d += data[k + np.uint32(3)] * w[indices[k + np.uint32(3)]]
+        a, start = (a + b) + (c + d), whole
+    for k in range(start, stop):
+        a += data[k] * w[indices[k]]
+    return a
 
 
 @overload(add, jit_options={"nogil": True, "fastmath": {"contract"}})
