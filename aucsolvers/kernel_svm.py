@@ -35,8 +35,10 @@ from aucsolvers._rows import FLOATS, FULL, checked_rows, filled_up, row_scores, 
 KERNELS = ("rbf", "linear", "poly")
 BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
 # Columns are computed a block at a time: more would be faster each, but fewer of them used. Where they are short the
-# call itself costs as much as this many entries; rows beyond this size come from outside the processor's own cache.
-SMALLEST_BLOCK, LARGEST_BLOCK, BLOCK_ENTRIES, BLOCK_ROW_BYTES = 3, 16, 8 * 1024, 1024**2
+# call itself costs as much as BLOCK_ENTRIES.
+SMALLEST_BLOCK, SMALLEST_SPARSE_BLOCK, LARGEST_BLOCK, BLOCK_ENTRIES = 2, 3, 16, 4 * 1024
+FEW_COLUMNS = 8  # from two on are computed without BLAS,
+CHUNK = 512  # of their entries at a time, which stay in the nearest cache
 SMALLEST_CURVATURE = 1e-12  # between equal rows, which only rounding tells apart
 SCAN = 128  # rows whose maximum is taken before its place is looked for
 FIRST_PAUSE, STEPS_PER_PAUSE = 64, 16  # steps between looks at the gap, O(n) each: so many, and 1/16 of those made
@@ -456,8 +458,7 @@ class _WorkingSet:
         if self.is_whole:
             return
         self.whole.beta[self.rows], self.whole.pull[self.rows] = self.dual.beta, self.dual.pull
-        shrunk = np.ones(len(self.whole.y), dtype=bool)
-        shrunk[self.rows] = False
+        shrunk = np.delete(np.arange(len(self.whole.y)), self.rows)
         change = self.whole.beta - self.known_beta
         moved = np.flatnonzero(change)
         points = self.all_points
@@ -476,12 +477,12 @@ class Points(NamedTuple):
     X: object
     square_norms: np.ndarray
 
-    @property
-    def size_bytes(self):
-        return (self.X.data if sparse.issparse(self.X) else self.X).nbytes
-
     def take(self, chosen):
-        return Points(self.X[chosen] if sparse.issparse(self.X) else self.X[:, chosen], self.square_norms[chosen])
+        """Return those of an index array or of a slice; C-ordered if dense, but for a slice, which is a view."""
+        if sparse.issparse(self.X):
+            return Points(self.X[chosen], self.square_norms[chosen])
+        X = self.X[:, chosen] if isinstance(chosen, slice) else self.X.take(chosen, axis=1)
+        return Points(X, self.square_norms[chosen])
 
 
 @dataclass(frozen=True)
@@ -579,8 +580,8 @@ def scale_gamma(X, weight=None):
         blocks = _blocks(len(X), X.shape[1])
         square_distances = np.concatenate([np.square(X[block] - mean).mean(axis=1) for block in blocks])
     variance = np.average(square_distances, weights=weight)
-    inverse = X.shape[1] * variance
-    return float(1.0 / inverse) if variance > rounding and inverse >= np.finfo(np.float64).tiny else 1.0
+    spread = X.shape[1] * variance
+    return float(1.0 / spread) if variance > rounding and spread >= np.finfo(np.float64).tiny else 1.0
 
 
 def _products(few, many, out=None):
@@ -588,12 +589,16 @@ def _products(few, many, out=None):
 
     Of two sparse ones ``few`` is made dense: it then takes one run through the stored values of ``many``.
     """
+    if not (sparse.issparse(few) or sparse.issparse(many)):
+        if not 1 < few.shape[1] <= FEW_COLUMNS:
+            return np.matmul(few.T, many, out=out)
+        out = np.empty((few.shape[1], many.shape[1])) if out is None else out
+        _multiply_few(np.ascontiguousarray(few), np.ascontiguousarray(many), out)
+        return out
     if sparse.issparse(many):
         products = (many @ (_dense_transpose(few) if sparse.issparse(few) else np.ascontiguousarray(few))).T
-    elif sparse.issparse(few):
-        products = few @ many
     else:
-        return np.matmul(few.T, many, out=out)
+        products = few @ many
     if out is None:
         return np.ascontiguousarray(products)
     out[:] = products
@@ -635,8 +640,8 @@ class ColumnCache:
         n = len(self.points.square_norms)
         self.capacity = min(n, self._memory.size // n)
         self.values = self._memory[: self.capacity * n].reshape(self.capacity, n)
-        worthwhile = max(SMALLEST_BLOCK, BLOCK_ENTRIES // n, self.points.size_bytes // BLOCK_ROW_BYTES)
-        self._block = max(1, min(LARGEST_BLOCK, worthwhile, self.capacity // 2))
+        least = SMALLEST_SPARSE_BLOCK if sparse.issparse(self.points.X) else SMALLEST_BLOCK
+        self._block = max(1, min(LARGEST_BLOCK, max(least, BLOCK_ENTRIES // n), self.capacity // 2))
 
     def restrict(self, keep):
         """Go on with the points ``keep``, ascending, alone: their columns stay, shortened, and more of them fit."""
@@ -828,6 +833,36 @@ def _compact(memory, n, held, keep):
     for k in range(held.size):
         for t in range(keep.size):
             memory[k * keep.size + t] = memory[held[k] * n + keep[t]]
+
+
+@_jit.kernel(fastmath={"contract"})
+def _multiply_few(few, many, products):
+    """Set products to few' many: a CHUNK of them at a time, for two columns of few and four rows of many at once.
+
+    BLAS first packs all of many for its own order of things, which for so few columns takes longer than the product.
+    """
+    d, n = many.shape
+    whole, last, unpaired = d - d % 4, few.shape[1] - 1, np.empty(CHUNK)
+    for start in range(0, n, CHUNK):
+        stop = min(start + CHUNK, n)
+        for j in range(0, few.shape[1], 2):
+            k = min(j + 1, last)
+            p, q = products[j, start:stop], products[k, start:stop] if k > j else unpaired[: stop - start]
+            for t in range(p.size):
+                p[t] = q[t] = 0.0
+            for f in range(0, whole, 4):
+                a, b = many[f, start:stop], many[f + 1, start:stop]
+                c, e = many[f + 2, start:stop], many[f + 3, start:stop]
+                pa, pb, pc, pe = few[f, j], few[f + 1, j], few[f + 2, j], few[f + 3, j]
+                qa, qb, qc, qe = few[f, k], few[f + 1, k], few[f + 2, k], few[f + 3, k]
+                for t in range(p.size):
+                    p[t] = p[t] + pa * a[t] + pb * b[t] + pc * c[t] + pe * e[t]
+                    q[t] = q[t] + qa * a[t] + qb * b[t] + qc * c[t] + qe * e[t]
+            for f in range(whole, d):
+                a, pa, qa = many[f, start:stop], few[f, j], few[f, k]
+                for t in range(p.size):
+                    p[t] += pa * a[t]
+                    q[t] += qa * a[t]
 
 
 @_jit.kernel(fastmath={"contract"})

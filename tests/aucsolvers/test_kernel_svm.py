@@ -320,6 +320,18 @@ class TestCache:
                     cache.load(column, np.zeros(len(rows)), np.zeros(len(rows)), slopes)
                 assert cache.slots[column] >= 0 and np.sum(cache.slots >= 0) <= capacity
 
+    @pytest.mark.parametrize("n_columns", [1, 2, 3, 7, module.FEW_COLUMNS, module.FEW_COLUMNS + 1])
+    @pytest.mark.parametrize("n_features", [1, 3, 4, 9])
+    def test_a_block_of_columns_is_the_product_whatever_its_shape(self, n_columns, n_features):
+        """An odd column and the features beyond a multiple of four go their own ways; no entry beside it is touched."""
+        rng = np.random.default_rng(0)
+        for n in (1, 17, module.CHUNK, 2 * module.CHUNK + 5):
+            few, many = rng.normal(size=(n_features, n_columns)), rng.normal(size=(n_features, n))
+            values = np.full((n_columns + 1, n), np.nan)
+            assert_allclose(module._products(few, many, values[:-1]), few.T @ many, rtol=0, atol=1e-14)
+            assert_array_equal(values[:-1], module._products(few, many))
+            assert np.isnan(values[-1]).all()
+
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     def test_is_what_a_fit_takes_beside_vectors_and_rows(self, monkeypatch):
         X, y = moons(3000)
