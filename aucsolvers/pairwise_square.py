@@ -339,16 +339,26 @@ def _add_products(rows, group, centre, scale, block, total):
     """
     n, d = rows.shape
     size = block.shape[1]
+    factors = np.empty(size)
     for start in range(0, n, size):
-        if start + size > n:
+        count = min(size, n - start)
+        if count < size:
             block[:] = 0.0
-        for i in range(min(size, n - start)):
-            row, k = rows[start + i], group[start + i]
-            factor = scale[k]
+        for i in range(count):
+            is_second = np.float64(group[start + i])
+            block[d, i], block[d + 1, i] = scale[0] * (1.0 - is_second), scale[1] * is_second
+            factors[i] = block[d, i] + block[d + 1, i]
+        whole = count - count % 4
+        for i in range(0, whole, 4):  # what four rows have side by side in the block is stored at once
+            x, y, z, u = rows[start + i], rows[start + i + 1], rows[start + i + 2], rows[start + i + 3]
+            p, q, r, s = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
             for f in range(d):
-                block[f, i] = factor * (row[f] - centre[f])
-            block[d + k, i] = factor
-            block[d + 1 - k, i] = 0.0
+                c, column = centre[f], block[f]
+                four = p * (x[f] - c), q * (y[f] - c), r * (z[f] - c), s * (u[f] - c)
+                column[i], column[i + 1], column[i + 2], column[i + 3] = four
+        for i in range(whole, count):
+            for f in range(d):
+                block[f, i] = factors[i] * (rows[start + i, f] - centre[f])
         add_lower(block, total)
 
 
@@ -377,17 +387,18 @@ class _Scores(Ranking):
 
     def __init__(self, X, positive, w):
         n_pos = np.count_nonzero(positive)
-        self.pos, self.neg = np.empty(n_pos), np.empty(len(positive) - n_pos)
-        _score_by_class(X, positive, w, self.pos, self.neg)
+        pos, neg = np.empty(n_pos + 1), np.empty(len(positive) - n_pos + 1)
+        _score_by_class(X, positive.view(np.uint8), w, pos, neg)
+        self.pos, self.neg = pos[:-1], neg[:-1]
 
 
 @kernel()
-def _score_by_class(rows, positive, w, pos, neg):
+def _score_by_class(rows, group, w, pos, neg):
+    """Write each score where the next of either class belongs; only the one counted stays. Both have a place to spare.
+
+    A choice by class would be mispredicted at every row of the rare one.
+    """
     seen = 0
-    for i in range(np.uint32(positive.size)):
-        score = dot(rows, i, w)
-        if positive[i]:
-            pos[seen] = score
-            seen += 1
-        else:
-            neg[i - seen] = score
+    for i in range(np.uint32(group.size)):
+        pos[seen] = neg[i - seen] = dot(rows, i, w)
+        seen += group[i]
