@@ -138,11 +138,12 @@ def gram(X, rows, weights):
     if sparse.issparse(X):
         _add_gram(as_rows(X), rows, weights, total)
         return total
-    roots = np.sqrt(weights)[:, None]
+    roots, room = np.sqrt(weights), np.empty((min(BLOCK, len(rows)), X.shape[1]))
     for start in range(0, len(rows), BLOCK):
         block = slice(start, start + BLOCK)
-        scaled = X[rows[block]] * roots[block]
-        total += scaled.T @ scaled
+        scaled = room[: len(rows[block])]
+        _scale_rows(X, rows[block], roots[block], scaled)
+        total += np.dot(scaled.T, scaled)  # not @, see weighted_row_sum
     return total
 
 
@@ -194,6 +195,13 @@ def _add_gram(csr, rows, weights, total):
             scaled, target = weights[k] * data[e], total[indices[e]]
             for g in range(start, e + np.uint32(1)):
                 target[indices[g]] += scaled * data[g]
+
+
+@kernel()
+def _scale_rows(rows, chosen, factors, scaled):
+    for k in range(chosen.size):
+        for f in range(rows.shape[1]):
+            scaled[k, f] = factors[k] * rows[chosen[k], f]
 
 
 @kernel()

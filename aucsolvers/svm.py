@@ -357,12 +357,14 @@ class _Problem:
 
         ``known`` has an alpha with its w~_of_alpha: then only the rows that differ are read.
         """
-        change, w = (alpha, self.linear_term) if known is None else (alpha - known.alpha, known.w_of_alpha)
-        count = np.count_nonzero(change)
+        n = len(alpha)
+        before, w = (np.zeros(n), self.linear_term) if known is None else (known.alpha, known.w_of_alpha)
+        rows, signed = np.empty(n, dtype=np.uint32), np.empty(n)
+        count = _sign_changes(alpha, before, self.y, rows, signed)
         if count == 0:  # a cold start: a reading of the rows saved
             return w.copy()
-        rows = np.flatnonzero(change).astype(np.uint32) if count < FEW_ROWS * len(change) else None
-        signed = self.y * change if rows is None else self.y[rows] * change[rows]
+        few = count < FEW_ROWS * n
+        rows, signed = (rows[:count], signed[:count]) if few else (None, self.y * (alpha - before))
         return w + np.append(weighted_row_sum(self.X, signed, rows), self.bias * signed.sum())
 
     def norm_and_linear_term(self, w):
@@ -381,7 +383,9 @@ class _Problem:
 
     def margins(self, w):
         """Return y_i w~'x~_i of every row."""
-        return self.y * (row_scores(self.X, w[:-1]) + self.bias * w[-1])
+        margins = np.empty(len(self.y))
+        _measure_margins(as_rows(self.X), self.y, w[:-1], self.bias * w[-1], margins)
+        return margins
 
     def newton_visits(self):
         """Return how many rows descent visits before Newton's steps take over.
@@ -705,6 +709,26 @@ def _shuffle(order, n_active, draws):
     for s in range(n_active):
         t = s + np.int64((np.uint64(draws[s]) * np.uint64(n_active - s)) >> np.uint64(32))
         order[s], order[t] = order[t], order[s]
+
+
+@kernel()
+def _sign_changes(alpha, before, y, rows, signed):
+    """Put the rows whose alpha is not what it was before into ``rows``, y times the change into ``signed``; count them.
+
+    Written for each row, where the next one belongs: a choice would be mispredicted.
+    """
+    count = np.uint32(0)
+    for i in range(np.uint32(alpha.size)):
+        change = alpha[i] - before[i]
+        rows[count], signed[count] = i, y[i] * change
+        count += np.uint32(change != 0.0)
+    return count
+
+
+@kernel()
+def _measure_margins(rows, y, w, constant, margins):
+    for i in range(np.uint32(y.size)):
+        margins[i] = y[i] * (dot(rows, i, w) + constant)
 
 
 @kernel()
