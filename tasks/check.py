@@ -49,6 +49,7 @@ def check(dataset: Dataset, folds: int, repeats: int, seed: int, grouped: bool =
         near_constant_columns(table.X),
         separating,
         clock_columns(table, () if separating is None else separating.columns),
+        repeated_names(dataset),
         missing_values(dataset),
         *(text_column(name, table.X[name]) for name in dataset.text_columns),
     )
@@ -238,6 +239,21 @@ def _dense_enough(columns: csr_matrix, y: np.ndarray) -> np.ndarray:
     zeros_pos = 1.0 - np.asarray(stored.T @ (y > 0)).ravel() / (y > 0).sum()
     zeros_neg = 1.0 - np.asarray(stored.T @ (y < 0)).ravel() / (y < 0).sum()
     return np.flatnonzero(zeros_pos * zeros_neg / 2 < 1.0 - SEPARATES)
+
+
+def repeated_names(dataset: Dataset) -> Finding | None:
+    """Report the columns of one name, which are told apart by a number."""
+    if not dataset.renamed:
+        return None
+    one = len(dataset.renamed) == 1
+    listed = ", ".join(f"'{name}', in the file '{given}'" for name, given in [*dataset.renamed.items()][:_SHOWN])
+    more = ", …" if len(dataset.renamed) > _SHOWN else ""
+    message = (
+        f"{len(dataset.renamed):,} {_plural(len(dataset.renamed), 'column')} with a name that another column has "
+        f"({listed}{more}): did a join bring the same feature twice? Drop {'it' if one else 'them'}, or give each a "
+        "name of its own."
+    )
+    return Finding("repeated_name", "warning", message, len(dataset.renamed), tuple(dataset.renamed))
 
 
 def missing_values(dataset: Dataset) -> Finding | None:

@@ -33,6 +33,7 @@ class _Converted:
     table: Table
     classes: Classes
     dropped: tuple[str, ...]
+    renamed: dict[str, str]
     layout: Layout
     sha256: str
     X_sha256: str
@@ -61,6 +62,7 @@ def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
         text_columns=tuple(name for name in frame if frame[name].dtype == object),
         missing_cells=missing,
         columns=tuple(frame),
+        renamed={name: given for name, given in converted.renamed.items() if name in frame},
         provenance=_provenance(raw, classes, converted.dropped),
         layout=converted.layout,
     )
@@ -118,10 +120,11 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         features, labels, name = take_target(raw_table, rule, raw.path.name)
         classes = two_classes(labels, name, rule, raw_table.place)
         X, dropped = _features(features, raw_table.place, raw.path.name)
+        renamed = renamed_columns([str(name) for name in raw_table.X.columns])
         layout = Layout(name, (*rule.drop, *dropped))
     else:
         classes = _sparse_classes(raw_table, rule, raw.path.name)
-        X, dropped = canonical(raw_table.X), ()
+        X, dropped, renamed = canonical(raw_table.X), (), {}
         layout = Layout(index_base=raw_table.index_base)
         if X.nnz == 0:
             raise only_zeros(raw.path.name)
@@ -131,7 +134,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         X = X.loc[kept].reset_index(drop=True) if isinstance(X, pd.DataFrame) else X[kept]
     y.flags.writeable = False
     table = Table(X, y)
-    return _Converted(table, classes, dropped, layout, *table_digests(table))
+    return _Converted(table, classes, dropped, renamed, layout, *table_digests(table))
 
 
 # The target -------------------------------------------------------------------------------------------------------
@@ -187,6 +190,16 @@ def unique_names(names: list[str]) -> list[str]:
         seen.add(unique)
         out.append(unique)
     return out
+
+
+def renamed_columns(names: list[str]) -> dict[str, str]:
+    """Return the columns that `unique_names` gives another name than the file does, which another column has.
+
+    >>> renamed_columns(["a", "", "a ", "a"])
+    {'a_2': 'a', 'a_3': 'a'}
+    """
+    given = [name.strip() for name in names]
+    return {unique: name for unique, name in zip(unique_names(names), given, strict=True) if name not in ("", unique)}
 
 
 def refuse_target(rule: ConversionRule, file: str) -> None:

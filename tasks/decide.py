@@ -28,6 +28,7 @@ CHECKS = (
     "duplicates_across_split",
     "missing_values",
     "near_constant_column",
+    "repeated_name",
     "separating_column",
     "text_column",
 )

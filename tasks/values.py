@@ -133,6 +133,7 @@ class Dataset:
     X_sha256: str = ""
     y_sha256: str = ""
     columns: tuple[str, ...] = ()  # the features' names; none of sparse data
+    renamed: dict[str, str] = field(default_factory=dict)  # column -> its name in the file, which another has as well
 
     @property
     def imbalance_ratio(self) -> float:

@@ -251,3 +251,19 @@ class TestGroupedByDuplicates:
         y = np.where(np.arange(40) < 10, 1, -1)
         with pytest.raises(BadInput, match="copies of each other"):
             make_splits(y, 5, 1, 0, np.where(y > 0, 0, np.arange(40) + 1))
+
+
+def test_columns_of_one_name_are_told_apart_and_told_of(checked):
+    """A blank beside a name makes no other name of it; a dropped or nameless column is nobody's namesake."""
+    frame = noise(40)
+    assert "repeated_name" not in checked(frame.set_axis(["a", "A", "y"], axis=1))
+    finding = checked(frame.set_axis(["a", "a ", "y"], axis=1))["repeated_name"]
+    assert (finding.severity, finding.count, finding.columns) == ("warning", 1, ("a_2",))
+    assert finding.message == (
+        "1 column with a name that another column has ('a_2', in the file 'a'): did a join bring the same feature "
+        "twice? Drop it, or give each a name of its own."
+    )
+    wide = pd.concat([frame[["a"]]] * 8 + [frame[["b", "y"]]], axis=1)
+    finding = checked(wide)["repeated_name"]
+    assert finding.count == 7 and "'a_6', in the file 'a', …)" in finding.message and "Drop them" in finding.message
+    assert "repeated_name" not in checked(wide.assign(a=np.nan))
