@@ -37,8 +37,8 @@ BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
 # Columns are computed a block at a time: more would be faster each, but fewer of them used. Where they are short the
 # call itself costs as much as BLOCK_ENTRIES.
 SMALLEST_BLOCK, SMALLEST_SPARSE_BLOCK, LARGEST_BLOCK, BLOCK_ENTRIES = 2, 3, 16, 4 * 1024
-FEW_COLUMNS = 8  # from two on are computed without BLAS,
-CHUNK = 512  # of their entries at a time, which stay in the nearest cache
+FEW_COLUMNS = 8  # so many, from two on, are computed without BLAS,
+CHUNK = 512  # entries of each at a time, which stay in the nearest cache
 SMALLEST_CURVATURE = 1e-12  # between equal rows, which only rounding tells apart
 SCAN = 128  # rows whose maximum is taken before its place is looked for
 FIRST_PAUSE, STEPS_PER_PAUSE = 64, 16  # steps between looks at the gap, O(n) each: so many, and 1/16 of those made
