@@ -274,6 +274,16 @@ def add(rows, i, step, w):
     raise NotImplementedError("compiled code only")
 
 
+def add_twice(rows, i, step, w, other_step, v):
+    """w += step * x_i, v += other_step * x_i."""
+    raise NotImplementedError("compiled code only")
+
+
+def leave(rows, i, centre, sign, u):
+    """u = sign (x_i - centre), sign being 1 or -1; dense whatever the rows are."""
+    raise NotImplementedError("compiled code only")
+
+
 def add_rows(rows, visits, weights, total):
     """total += weights_k x_i for each i = visits[k], uint32: to the last bit as one ``add`` after the other."""
     raise NotImplementedError("compiled code only")
@@ -334,6 +344,38 @@ def _compile_add(rows, i, step, w):
         data, indices, indptr = rows
         for k in range(indptr[i], indptr[i + np.uint32(1)]):
             w[indices[k]] += step * data[k]
+
+    return dense if isinstance(rows, types.Array) else csr
+
+
+@overload(add_twice, jit_options={"nogil": True, "fastmath": {"contract"}})
+def _compile_add_twice(rows, i, step, w, other_step, v):
+    def dense(rows, i, step, w, other_step, v):
+        for k in range(rows.shape[1]):
+            x = rows[i, k]
+            w[k] += step * x
+            v[k] += other_step * x
+
+    def csr(rows, i, step, w, other_step, v):
+        data, indices, indptr = rows
+        for k in range(indptr[i], indptr[i + np.uint32(1)]):
+            f, x = indices[k], data[k]
+            w[f] += step * x
+            v[f] += other_step * x
+
+    return dense if isinstance(rows, types.Array) else csr
+
+
+@overload(leave, jit_options={"nogil": True, "fastmath": {"contract"}})
+def _compile_leave(rows, i, centre, sign, u):
+    def dense(rows, i, centre, sign, u):
+        for k in range(rows.shape[1]):
+            u[k] = sign * (rows[i, k] - centre[k])
+
+    def csr(rows, i, centre, sign, u):
+        for k in range(u.shape[0]):
+            u[k] = -sign * centre[k]
+        add(rows, i, sign, u)
 
     return dense if isinstance(rows, types.Array) else csr
 

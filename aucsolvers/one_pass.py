@@ -15,7 +15,7 @@ from aucsolvers._certify import SQUARE
 from aucsolvers._jit import kernel
 from aucsolvers._params import check_count
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import REDUCE, add, add_rows, add_scaled, as_rows, inner
+from aucsolvers._rows import REDUCE, add_scaled, as_rows, inner, leave
 from aucsolvers._stream import OnlineScorer, check_step
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
@@ -168,15 +168,16 @@ def learn_against_moments(state, X, visits, codes, *, lam, eta, rank):
             f"Expected rank={state['rank']!r}, with which this stream began, got rank={rank!r}. "
             "Set it back, or feed the stream from its start to a clone."
         )
-    moments = (state[name] for name in ("counts", "sums", "means", "scatters", "traces", "peak", "w"))
+    moments = (state[name] for name in ("counts", "means", "scatters", "traces", "peak", "w"))
     stream = *moments, lam, eta
     if rank is None:
         _covariance_sweep(as_rows(X), visits, codes, *stream)
-        return
-    for start in range(0, len(visits), BLOCK_ROWS):
-        block = slice(start, start + BLOCK_ROWS)
-        draws = state["generator"].standard_normal((len(codes[block]), rank)) / np.sqrt(rank)
-        _sketch_sweep(as_rows(X), visits[block], codes[block], draws, *stream)
+    else:
+        for start in range(0, len(visits), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            draws = state["generator"].standard_normal((len(codes[block]), rank)) / np.sqrt(rank)
+            _sketch_sweep(as_rows(X), visits[block], codes[block], draws, *stream)
+    state["sums"] = state["counts"][:, None] * state["means"]
 
 
 # Kernels ---------------------------------------------------------------------------------------------------------
@@ -186,35 +187,35 @@ def learn_against_moments(state, X, visits, codes, *, lam, eta, rank):
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _covariance_sweep(rows, visits, codes, counts, sums, means, scatters, traces, peak, w, lam, eta):
+def _covariance_sweep(rows, visits, codes, counts, means, scatters, traces, peak, w, lam, eta):
     """Update the own class's moments and then w at each row in turn (Gao et al. 2013, algorithm 1)."""
-    u, product, columns = np.empty(w.shape[0]), np.empty(w.shape[0]), np.arange(w.shape[0], dtype=np.uint32)
+    u, product = np.empty(w.shape[0]), np.empty(w.shape[0])
     for t in range(visits.size):
         prefetch_row(rows, visits[min(t + AHEAD, visits.size - 1)])
         i, own, other = visits[t], codes[t], 1 - codes[t]
         # 1. n S of the own class takes in the row
-        weight = _count_and_move_mean(rows, i, own, counts, sums, means, u)
+        weight = _count_and_move_mean(rows, i, own, counts, means, u)
         traces[own] += weight * inner(u, u)
         _add_outer(scatters[own], weight, u, u)
         if counts[other] == 0:
             continue
-        # 2. n S w of the other class, n S being symmetric: a sum of rows, none of which waits for another
-        product[:] = 0.0
-        add_rows(scatters[other], columns, w, product)
+        # 2. n S w of the other class
+        for f in range(w.shape[0]):
+            product[f] = inner(scatters[other, f], w)
         # 3. w moves down the gradient of the row's mean loss
-        _leave_mean(rows, i, means[other], 2.0 * own - 1.0, u)
+        leave(rows, i, means[other], 2.0 * own - 1.0, u)
         _descend(u, traces[other], product, counts[other], counts[0] + counts[1], peak, w, lam, eta)
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _sketch_sweep(rows, visits, codes, draws, counts, sums, means, sketches, traces, peak, w, lam, eta):
+def _sketch_sweep(rows, visits, codes, draws, counts, means, sketches, traces, peak, w, lam, eta):
     """Do what ``_covariance_sweep`` does with n S replaced by Z Z', where row f of Z is sketches[class, f]."""
     u, product, shadow = np.empty(w.shape[0]), np.empty(w.shape[0]), np.empty(draws.shape[1])
     for t in range(visits.size):
         prefetch_row(rows, visits[min(t + AHEAD, visits.size - 1)])
         i, own, other = visits[t], codes[t], 1 - codes[t]
         # 1. Z takes in the row; the trace of Z Z' is Z's squared Frobenius norm
-        root, flat = np.sqrt(_count_and_move_mean(rows, i, own, counts, sums, means, u)), sketches[own].ravel()
+        root, flat = np.sqrt(_count_and_move_mean(rows, i, own, counts, means, u)), sketches[own].ravel()
         _add_outer(sketches[own], root, u, draws[t])
         traces[own] = inner(flat, flat)
         if counts[other] == 0:
@@ -226,27 +227,18 @@ def _sketch_sweep(rows, visits, codes, draws, counts, sums, means, sketches, tra
         for f in range(w.shape[0]):
             product[f] = inner(sketches[other, f], shadow)
         # 3. as there
-        _leave_mean(rows, i, means[other], 2.0 * own - 1.0, u)
+        leave(rows, i, means[other], 2.0 * own - 1.0, u)
         _descend(u, traces[other], product, counts[other], counts[0] + counts[1], peak, w, lam, eta)
 
 
 @kernel(error_model="numpy", forceinline=True)
-def _count_and_move_mean(rows, i, own, counts, sums, means, distance):
+def _count_and_move_mean(rows, i, own, counts, means, distance):
     """Take in row i, the m-th of its class (Welford): ``distance`` becomes x minus the old mean; return (m - 1)/m."""
     counts[own] += 1
-    add(rows, i, 1.0, sums[own])
-    _leave_mean(rows, i, means[own], 1.0, distance)
+    leave(rows, i, means[own], 1.0, distance)
     m = counts[own]
     add_scaled(means[own], 1.0 / m, distance)
     return (m - 1.0) / m
-
-
-@kernel(forceinline=True)
-def _leave_mean(rows, i, mean, sign, u):
-    """u = sign (x_i - mean), dense whatever the rows are."""
-    for f in range(u.shape[0]):
-        u[f] = -sign * mean[f]
-    add(rows, i, sign, u)
 
 
 @kernel(error_model="numpy", forceinline=True)

@@ -14,7 +14,7 @@ import numpy as np
 from aucsolvers._certify import SQUARE
 from aucsolvers._jit import kernel
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import REDUCE, add, as_rows, dot, inner, squared_norm
+from aucsolvers._rows import REDUCE, add, add_twice, as_rows, dot, inner, squared_norm
 from aucsolvers._stream import OnlineScorer, check_step
 
 LARGEST_ZETA = 1e3
@@ -177,8 +177,7 @@ def _saddle_sweep(rows, visits, codes, counts, sums, saddle, v, lag, lam, zeta):
             _fold(saddle, v, lag)
         # 3. w takes its step and is projected
         change = pull / saddle[SCALE]
-        add(rows, i, change, v)
-        add(rows, i, change * saddle[AREA], lag)
+        add_twice(rows, i, change, v, change * saddle[AREA], lag)
         saddle[NORM] = max(0.0, norm)
         if projected:
             saddle[NORM] = inner(v, v)
