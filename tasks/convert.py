@@ -47,6 +47,8 @@ def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
     X, classes = converted.table.X, converted.classes
     frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame()
     missing = {name: int(count) for name, count in frame.isna().sum().items() if count}
+    given = {name: converted.renamed.get(name, name) for name in frame}
+    shared = Counter(given.values())
     return Dataset(
         name=raw.name,
         raw=raw,
@@ -62,7 +64,7 @@ def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
         text_columns=tuple(name for name in frame if frame[name].dtype == object),
         missing_cells=missing,
         columns=tuple(frame),
-        renamed={name: given for name, given in converted.renamed.items() if name in frame},
+        renamed={name: given[name] for name in frame if name in converted.renamed and shared[given[name]] > 1},
         provenance=_provenance(raw, classes, converted.dropped),
         layout=converted.layout,
     )

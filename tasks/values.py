@@ -343,7 +343,8 @@ class MethodResult:
         if len(values) < 2:
             return float("nan"), float("nan")
         folds = len(values) / self.repeats
-        half = stdtrit(len(values) - 1, 0.975) * np.sqrt((1 / len(values) + 1 / (folds - 1)) * values.var(ddof=1))
+        variance = values.var(ddof=1) if np.ptp(values) > 0.0 else 0.0  # of equal ones it may be a rounding above
+        half = stdtrit(len(values) - 1, 0.975) * np.sqrt((1 / len(values) + 1 / (folds - 1)) * variance)
         mean = values.mean()
         low, high = np.clip([mean - half, mean + half], 0.0, 1.0)
         return float(low), float(high)

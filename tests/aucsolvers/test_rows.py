@@ -8,13 +8,16 @@ from scipy import sparse
 from aucsolvers._jit import kernel
 from aucsolvers._rows import (
     BLOCK,
+    LONG_ROW,
     add,
     add_rows,
+    add_twice,
     as_rows,
     busy_columns_first,
     checked_rows,
     dot,
     gram,
+    leave,
     most_readings,
     row_products,
     row_scores,
@@ -117,6 +120,38 @@ def test_dot_and_add_of_one_row(form, dtype, i):
     row, moved = X[i].astype(np.float64), w.copy()
     assert_allclose(_visit(as_rows(form(X)), np.uint32(i), 0.5, moved), row @ w, rtol=1e-13, atol=1e-15)
     assert_allclose(moved, w + 0.5 * row, rtol=1e-14)
+
+
+def test_a_product_with_a_stored_row_of_any_length(dtype):
+    """Every remainder beside the four parts in which rows of LONG_ROW entries are summed."""
+    lengths, rng = np.arange(LONG_ROW + 9), np.random.default_rng(1)
+    X = rng.normal(size=(len(lengths), 50)).astype(dtype) * (np.arange(50) < lengths[:, None])
+    X, w = rng.permuted(X, axis=1), rng.normal(size=50)
+    assert_array_equal(np.diff(sparse.csr_array(X).indptr), lengths)
+    assert_allclose(row_scores(sparse.csr_array(X), w), X.astype(np.float64) @ w, rtol=1e-13, atol=1e-13)
+
+
+@kernel()
+def _add_both_ways(rows, i, w, v):
+    add_twice(rows, i, 0.5, w, -3.0, v)
+
+
+@kernel()
+def _leave(rows, i, centre, sign, u):
+    leave(rows, i, centre, sign, u)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("i", [0, 3, 59])
+def test_a_row_is_added_to_two_vectors_and_leaves_a_centre(form, dtype, i):
+    X, rng = matrix(dtype=dtype), np.random.default_rng(1)
+    (w, v, centre), u, row = rng.normal(size=(3, 7)), np.full(7, np.nan), X[i].astype(np.float64)
+    both = w.copy(), v.copy()
+    _add_both_ways(as_rows(form(X)), np.uint32(i), *both)
+    assert_allclose(both, [w + 0.5 * row, v - 3.0 * row], rtol=1e-14)
+    for sign in (1.0, -1.0):
+        _leave(as_rows(form(X)), np.uint32(i), centre, sign, u)
+        assert_array_equal(u, sign * (row - centre))
 
 
 @kernel()

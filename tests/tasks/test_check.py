@@ -254,7 +254,7 @@ class TestGroupedByDuplicates:
 
 
 def test_columns_of_one_name_are_told_apart_and_told_of(checked):
-    """A blank beside a name makes no other name of it; a dropped or nameless column is nobody's namesake."""
+    """A blank beside a name makes no other name of it; a column that is left out is nobody's namesake."""
     frame = noise(40)
     assert "repeated_name" not in checked(frame.set_axis(["a", "A", "y"], axis=1))
     finding = checked(frame.set_axis(["a", "a ", "y"], axis=1))["repeated_name"]
@@ -267,3 +267,5 @@ def test_columns_of_one_name_are_told_apart_and_told_of(checked):
     finding = checked(wide)["repeated_name"]
     assert finding.count == 7 and "'a_6', in the file 'a', …)" in finding.message and "Drop them" in finding.message
     assert "repeated_name" not in checked(wide.assign(a=np.nan))
+    first_is_empty = frame.assign(a=np.nan).set_axis(["a", "a", "y"], axis=1)
+    assert "repeated_name" not in checked(first_is_empty)

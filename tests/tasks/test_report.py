@@ -146,10 +146,15 @@ def test_the_interval_of_the_gmean_is_the_corrected_resampled_t():
     half = 3.182446305284263 * math.sqrt((1 / 4 + 1 / 3) * 0.002 / 3)
     four = replace(cell, evaluations=tuple(folds))
     assert four.gmean_interval() == pytest.approx((0.93 - half, 0.93 + half))
-    # the same again as a second repeat: eight values, but 7/8 of the rows are not what they were trained on
+    # the same again as a second repeat: eight values, and still a third as many test rows as training rows
     twice = replace(four, evaluations=(*folds, *folds), repeats=2)
     half = 2.364624251592784 * math.sqrt((1 / 8 + 1 / 3) * 2 * 0.002 / 7)
     assert twice.gmean_interval() == pytest.approx((0.93 - half, 0.93 + half))
+    # equal values have a mean that is a rounding away from them, and so a variance: no interval all the same
+    equal = [replace(e, test=replace(e.test, gmean=0.95)) for e in cell.evaluations[:3]]
+    assert np.var([e.test.gmean for e in equal]) > 0.0
+    low, high = replace(cell, evaluations=tuple(equal)).gmean_interval()
+    assert low == high
     alone = replace(cell, evaluations=four.evaluations[:1]).gmean_interval()
     assert all(map(math.isnan, alone))
 
