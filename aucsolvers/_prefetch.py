@@ -5,7 +5,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-AHEAD = 4  # rows between asking and using: at some 60 ns each, one trip to memory
+AHEAD = 16  # rows between asking and using: at 10 to 60 ns each, one trip to memory
 LINE = 64  # bytes of a cache line; longer ones are asked for twice, which costs little
 LONGEST = 4096  # bytes of a row that are asked for: from there on the hardware reads ahead by itself
 
