@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from aucsolvers._rows import FLOATS, inner, row_scores
+from aucsolvers._rows import FLOATS, check_squares, row_scores, squares_are_small
 from aucsolvers.metrics import auc_of_classes, best_gmean_threshold
 
 CONVERGED = "converged"
@@ -41,7 +41,7 @@ class SolverResult:
 
 
 class Trace:
-    """Collects the points of ``history_``; the clock runs from construction and includes the certificates."""
+    """Collects the points of ``history_``; the clock runs from construction, certificates included."""
 
     NAMES = ("updates", "objective", "dual_gap", "auc", "time_s")
 
@@ -49,12 +49,16 @@ class Trace:
         self._started = time.perf_counter()
         self._points = []
 
+    @property
+    def time(self):
+        return time.perf_counter() - self._started
+
     def add(self, updates, objective, dual_gap, positive_scores, negative_scores):
         self.add_with_auc(updates, objective, dual_gap, auc_of_classes(positive_scores, negative_scores))
 
-    def add_with_auc(self, updates, objective, dual_gap, area):
-        """Add a point whose AUC is known already, cheaper than from two arrays of scores."""
-        self._points.append((updates, objective, dual_gap, area, time.perf_counter() - self._started))
+    def add_with_auc(self, updates, objective, dual_gap, area, time_s=None):
+        """Add a point whose AUC is known already, cheaper than from two arrays of scores; its time is now or given."""
+        self._points.append((updates, objective, dual_gap, area, self.time if time_s is None else time_s))
 
     def as_history(self):
         columns = zip(*self._points, strict=True)
@@ -65,30 +69,34 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
     """A classifier of two classes by the sign of a score; subclasses implement ``fit`` and ``decision_function``."""
 
     def _validate_fit(self, X, y, dtype=np.float64):
-        """Return X, C-ordered or CSR, of ``dtype`` (FLOATS: either) and y as an array of ±1.0; set ``classes_``."""
+        """Return X, C-ordered or CSR, of ``dtype`` (FLOATS: either) and y as an array of ±1.0; set ``classes_``.
+
+        Features are finite, and so are the sums of their squares.
+        """
         X, positive = self._validate_classes(X, y, dtype)
         return X, np.where(positive, 1.0, -1.0)
 
-    def _validate_classes(self, X, y, dtype, finite=True):
+    def _validate_classes(self, X, y, dtype, read=True):
         """Return X as ``_validate_fit`` does and the mask of the positive class; set ``classes_``.
 
-        With finite=False nan and infinity in a dense X are left to the caller to find and refuse.
+        With read=False the values of a dense X may be left unread, nan and all: the caller has to see to them.
         """
-        X, y, labels = self._validate_arrays(X, y, dtype, finite)
+        X, y, labels = self._validate_arrays(X, y, dtype, read)
         self.classes_ = two_labels(y) if labels is None else labels
         return X, y == self.classes_[1]
 
-    def _validate_arrays(self, X, y, dtype, finite=True, reset=True):
+    def _validate_arrays(self, X, y, dtype, read=True, reset=True):
         """Return X, C-ordered or CSR, and y, checked, and their labels if these are two whole numbers, or None.
 
         Arrays that are to be taken as they are skip scikit-learn's checks, which cost more than a fit to few rows.
         """
         labels = two_whole_numbers(y) if _is_plain(X, y, dtype) and (reset or self._has_known_columns(X)) else None
-        if labels is not None and (not finite or _is_finite(X)):
+        if labels is not None and (not read or squares_are_small(X)):
             self.n_features_in_ = X.shape[1]
             vars(self).pop("feature_names_in_", None)  # of an earlier fit, to a frame
             return X, y, labels
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
+        check_squares(X)
         return X, y, two_whole_numbers(y)
 
     def _has_known_columns(self, X):
@@ -133,12 +141,6 @@ def _is_plain(X, y, dtype):
         and X.size > 0
         and y.shape == X.shape[:1]
     )
-
-
-def _is_finite(X):
-    """Return whether dense X has squares whose sum is finite, hence neither nan nor infinity."""
-    values = X.reshape(-1)
-    return np.isfinite(inner(values, values))
 
 
 def two_labels(y):

@@ -2,7 +2,8 @@
 
 A look yields the objective lam/2 ||w||^2 + loss, the bound ||gradient||^2/(2 lam) on its distance to the optimum
 (every loss here is convex in w, so the objective is lam-strongly convex), the AUC, and the threshold of the largest
-G-mean. Losses, over the k pairs of a positive i and a negative j:
+G-mean. Looks at several models share a reading, and only the last one has a gradient. Losses, over the k pairs of a
+positive i and a negative j:
 
     HINGE        1/k  sum_ij max(0, 1 - s_i + s_j)
     SQUARE       1/2k sum_ij (1 - s_i + s_j)^2
@@ -15,14 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from aucsolvers._jit import kernel
+from aucsolvers._pairwise import mean_pair_square
 from aucsolvers._ranking import Ranking
-from aucsolvers._rows import REDUCE, add, add_rows, as_rows, dot, row_scores, weighted_row_sum
+from aucsolvers._rows import REDUCE, add, add_rows, as_rows, dot, weighted_row_sum
 
-BLOCK = 8  # rows scored before they are added up: few, because meanwhile nothing is read ahead from memory
+# Rows scored before they are added up, in one go, which many at a time make cheap: what the nearest cache holds.
+BLOCK_ENTRIES, FEWEST, MOST = 4096, 8, 64
 
 
 class Look(NamedTuple):
-    """A model as a look finds it; ``gap`` >= objective - minimum."""
+    """A model as a look finds it; ``gap`` >= objective - minimum, infinite if nothing is known of it."""
 
     objective: float
     gap: float
@@ -34,7 +37,12 @@ def class_means(X, positive):
     """Return the means of the negative and the positive rows, summed in float64."""
     sums = np.zeros((2, X.shape[1]))
     _add_by_class(as_rows(X), positive, sums)
-    return sums / np.bincount(positive, minlength=2)[:, None]
+    return sums / _class_counts(positive)[:, None]
+
+
+def _class_counts(positive):
+    n_pos = np.count_nonzero(positive)
+    return np.array([len(positive) - n_pos, n_pos])
 
 
 class Rows(NamedTuple):
@@ -47,7 +55,7 @@ class Rows(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A loss: ``measure(rows, w)`` returns its value, gradient and Ranking.
+    """A loss: ``measure(rows, models)`` returns its value at each, its gradient at the last one, and their Rankings.
 
     At w = 0 it has the value ``at_zero`` and the gradient -``pull`` (m+ - m-), m+ and m- the class means.
     """
@@ -58,20 +66,32 @@ class Loss(NamedTuple):
 
 
 class Objective:
-    """lam/2 ||w||^2 + loss on the given rows, dense or CSR, float64 or float32; ``positive`` is a mask."""
+    """lam/2 ||w||^2 + loss on the given rows, dense or CSR, float64 or float32; ``positive`` is a mask.
 
-    def __init__(self, X, positive, lam, loss):
+    ``means`` are those of the classes, negatives first, for who has them.
+    """
+
+    def __init__(self, X, positive, lam, loss, means=None):
         self.lam, self.loss = lam, loss
-        self.rows = Rows(X, positive, np.bincount(positive, minlength=2), class_means(X, positive))
+        self.rows = Rows(X, positive, _class_counts(positive), class_means(X, positive) if means is None else means)
 
     def look(self, w):
-        """Return the Look at w; infinite where a score overflowed: nothing is known of such a model."""
-        value, gradient, ranking = self.loss.measure(self.rows, w)
+        """Return the Look at w; infinite where a score or the loss overflowed: nothing is known of such a model."""
+        return self.looks(w[None])[-1]
+
+    def looks(self, models):
+        """Return the Looks at several w, shape (n_models, n_features), of which only the last one has a finite gap."""
+        values, gradient, rankings = self.loss.measure(self.rows, models)
+        gaps = [np.inf] * (len(models) - 1) + [self._gap(gradient + self.lam * models[-1])]
+        return [self._look(*told) for told in zip(models, values, gaps, rankings, strict=True)]
+
+    def _look(self, w, value, gap, ranking):
         if not ranking.is_finite:
             return Look(np.inf, np.inf, 0.5, 0.0)
-        gradient += self.lam * w
-        area, threshold = ranking.auc_and_threshold()
-        return Look(0.5 * self.lam * float(w @ w) + value, self._gap(gradient), area, threshold)
+        objective = 0.5 * self.lam * float(w @ w) + value
+        if not objective < np.inf:  # overflowed as well, or inf - inf on the way
+            objective = gap = np.inf
+        return Look(objective, gap, *ranking.auc_and_threshold())
 
     def look_at_zero(self):
         """Return the Look at w = 0, which needs no row."""
@@ -85,35 +105,46 @@ class Objective:
 # Losses ----------------------------------------------------------------------------------------------------------
 
 
-def _measure_hinge(rows, w):
+def _measure_hinge(rows, models):
     # the slope of a row depends on how all others are ranked: the rows are read twice
-    ranking = Ranking(row_scores(rows.X, w), rows.positive)
-    value, slopes = ranking.pair_hinge()
-    return value, weighted_row_sum(rows.X, slopes), ranking
+    scores = np.empty((len(models), len(rows.positive)))
+    _score_models(as_rows(rows.X), models, scores)
+    rankings = _rankings(scores, rows)
+    values, slopes = zip(*(ranking.pair_hinge() for ranking in rankings), strict=True)
+    return values, weighted_row_sum(rows.X, slopes[-1]), rankings
 
 
-def _measure_square(rows, w):
-    """Return value, gradient and Ranking; with class means m_c, covariances S_c and e = 1 - w'(m+ - m-), these are
+def _measure_square(rows, models):
+    """Return values, gradient and Rankings; with class means m_c, covariances S_c and e = 1 - w'(m+ - m-), these are
 
         1/2 (e^2 + w'S+ w + w'S- w),    S+ w + S- w - e (m+ - m-),
 
     and S_c w is the mean of (s_i - w'm_c) x_i. What rounding leaves in the mean of s_i - w'm_c is put right.
     """
-    n, d = rows.X.shape
-    scores, product, moments, centres = np.empty(n), np.zeros(d), np.zeros((2, 2)), rows.means @ w
-    _read_square(as_rows(rows.X), rows.positive, w, centres, 1.0 / rows.counts, scores, product, moments)
-    rest, square = moments / rows.counts
+    scores, product, rest = np.empty((len(models), len(rows.positive))), np.zeros(models.shape[1]), np.zeros(2)
+    centres = rows.means @ models[-1]
+    _read_square(as_rows(rows.X), rows.positive, models, centres, 1.0 / rows.counts, scores, product, rest)
+    rest /= rows.counts
     error = 1.0 - (centres[1] + rest[1] - centres[0] - rest[0])
-    value = 0.5 * (error * error + float(np.maximum(square - rest * rest, 0.0).sum()))
-    gradient = product - rest @ rows.means
-    return value, gradient - error * (rows.means[1] - rows.means[0]), Ranking(scores, rows.positive)
+    gradient = product - rest @ rows.means - error * (rows.means[1] - rows.means[0])
+    rankings = _rankings(scores, rows)
+    return [mean_pair_square(ranking.pos, ranking.neg) for ranking in rankings], gradient, rankings
 
 
-def _measure_exponential(rows, w):
-    scores, products, totals = np.empty(len(rows.positive)), np.zeros(rows.means.shape), np.zeros(2)
-    _read_exponential(as_rows(rows.X), rows.positive, w, scores, products, totals)
-    value, gradient = 0.5 * float((totals / rows.counts).sum()), 0.5 * (products / rows.counts[:, None]).sum(axis=0)
-    return value, gradient, Ranking(scores, rows.positive)
+def _measure_exponential(rows, models):
+    scores, products = np.empty((len(models), len(rows.positive))), np.zeros(rows.means.shape)
+    _read_exponential(as_rows(rows.X), rows.positive, models, scores, products)
+    gradient, rankings = 0.5 * (products / rows.counts[:, None]).sum(axis=0), _rankings(scores, rows)
+    return [_mean_exponentials(ranking.pos, ranking.neg) for ranking in rankings], gradient, rankings
+
+
+def _mean_exponentials(pos, neg):
+    with np.errstate(over="ignore"):
+        return 0.5 * float(np.exp(-pos).mean() + np.exp(neg).mean())
+
+
+def _rankings(scores, rows):
+    return [Ranking(one, rows.positive) for one in scores]
 
 
 HINGE = Loss(_measure_hinge, 1.0, 1.0)
@@ -130,30 +161,38 @@ def _add_by_class(rows, positive, sums):
         add(rows, i, 1.0, sums[np.uint8(positive[i])])
 
 
+@kernel()
+def _score_models(rows, models, scores):
+    for i in range(np.uint32(scores.shape[1])):
+        for m in range(models.shape[0]):
+            scores[m, i] = dot(rows, i, models[m])
+
+
 @kernel(fastmath=REDUCE)
-def _read_square(rows, positive, w, centres, shares, scores, product, moments):
-    """Fill the scores; add share (s_i - centre) x_i to product, and s_i - centre and its square to moments."""
-    block, slopes = np.empty(BLOCK, np.uint32), np.empty(BLOCK)
-    for start in range(0, positive.size, BLOCK):
-        size = min(BLOCK, positive.size - start)
+def _read_square(rows, positive, models, centres, shares, scores, product, rest):
+    """Fill the scores of all models; add the last one's share (s_i - centre) x_i to product, s_i - centre to rest."""
+    whole, last = min(MOST, max(FEWEST, BLOCK_ENTRIES // models.shape[1])), models.shape[0] - 1
+    block, slopes = np.empty(whole, np.uint32), np.empty(whole)
+    for start in range(0, positive.size, whole):
+        size = min(whole, positive.size - start)
         for k in range(size):
             i = block[k] = np.uint32(start + k)
             group = np.uint8(positive[i])
-            scores[i] = dot(rows, i, w)
-            deviation = scores[i] - centres[group]
+            for m in range(models.shape[0]):
+                scores[m, i] = dot(rows, i, models[m])
+            deviation = scores[last, i] - centres[group]
             slopes[k] = shares[group] * deviation
-            moments[0, group] += deviation
-            moments[1, group] += deviation * deviation
+            rest[group] += deviation
         add_rows(rows, block[:size], slopes[:size], product)
 
 
 @kernel(fastmath=REDUCE)
-def _read_exponential(rows, positive, w, scores, products, totals):
-    """Fill the scores; add -y exp(-y s_i) x_i to products and exp(-y s_i) to totals."""
+def _read_exponential(rows, positive, models, scores, products):
+    """Fill the scores of all models; by the last one's, add -y exp(-y s_i) x_i to products."""
+    last = models.shape[0] - 1
     for i in range(np.uint32(positive.size)):
         group = np.uint8(positive[i])
         sign = 2.0 * group - 1.0
-        scores[i] = dot(rows, i, w)
-        charge = np.exp(-sign * scores[i])
-        add(rows, i, -sign * charge, products[group])
-        totals[group] += charge
+        for m in range(models.shape[0]):
+            scores[m, i] = dot(rows, i, models[m])
+        add(rows, i, -sign * np.exp(-sign * scores[last, i]), products[group])

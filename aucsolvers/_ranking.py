@@ -13,7 +13,7 @@ class Ranking:
 
     def __init__(self, scores, positive):
         self._scores, self._positive = scores, positive
-        self.pos, self.neg = scores[positive], scores[~positive]
+        self.pos, self.neg = _by_class(scores, positive.view(np.uint8), np.count_nonzero(positive))
 
     @property
     def is_finite(self):
@@ -62,6 +62,21 @@ def auc_of_classes(positive_scores, negative_scores):
 
 
 # Kernels ---------------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def _by_class(scores, group, n_pos):
+    """Return the scores of either class, in order.
+
+    Each is written where the next of either class belongs, and only the one counted stays: a choice by class would be
+    mispredicted at every row of the rare one. Both have a place to spare.
+    """
+    pos, neg = np.empty(n_pos + 1), np.empty(scores.size - n_pos + 1)
+    seen = 0
+    for i in range(scores.size):
+        pos[seen] = neg[i - seen] = scores[i]
+        seen += group[i]
+    return pos[:-1], neg[:-1]
 
 
 @kernel()

@@ -62,24 +62,36 @@ def stored_once(X):
     return X
 
 
-def check_squares(X, square_norms=None):
-    """Refuse features whose squared norms overflow: no step length or certificate could be computed from them.
-
-    ``square_norms`` are those of the rows, for who has them.
-    """
-    values = X.data if sparse.issparse(X) else X.reshape(-1)
-    limit = np.sqrt(np.finfo(np.float64).max / (8.0 * X.shape[1] * X.shape[0]))
-    squares = (values, values) if square_norms is None else (square_norms, np.ones(len(square_norms)))
-    # no float32 comes near the limit, and no value exceeds the norm of all: one product instead of two searches
-    # (a kernel's, not BLAS's, which wakes its threads and waits for them where all cores are busy)
-    if values.dtype == np.float32 or inner(*squares) <= limit**2:
+def check_squares(X):
+    """Refuse features whose squared norms overflow: no step length or certificate could be computed from them."""
+    if squares_are_small(X):
         return
+    values, limit = _values(X), largest_feature(X)
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > limit:
         raise ValueError(
             f"Expected features of magnitude at most {limit:.1e}, got {largest:.1e}: squared norms overflow. "
             "Rescale the features, for example with StandardScaler."
         )
+
+
+def squares_are_small(X):
+    """Return whether no entry is nan, infinite or too large for ``check_squares``, seen in one reading of them.
+
+    False leaves it open. (The sum is a kernel's, not BLAS's, which wakes its threads and waits for them where all
+    cores are busy.)
+    """
+    values = _values(X)
+    return inner(values, values) <= largest_feature(X) ** 2
+
+
+def largest_feature(X):
+    """Return the largest magnitude that ``check_squares`` lets pass."""
+    return np.sqrt(np.finfo(np.float64).max / (8.0 * X.shape[0] * X.shape[1]))
+
+
+def _values(X):
+    return X.data if sparse.issparse(X) else X.reshape(-1)
 
 
 def row_scores(X, w):

@@ -5,13 +5,15 @@ arrays by class), the model ``w``, and what the method adds. Rows are taken in o
 row and all sums run in order of arrival: where a chunk ends and the next begins leaves no trace.
 """
 
+from functools import partial
+
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._certify import Objective
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
-from aucsolvers._rows import FLOATS, checked_rows, row_scores
+from aucsolvers._rows import FLOATS, row_scores, stored_once
 
 
 class OnlineScorer(LinearScorer):
@@ -35,13 +37,15 @@ class OnlineScorer(LinearScorer):
         """
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
-        X = checked_rows(X)
+        X = stored_once(X)
         positive = y > 0
         state = self._start(X.shape[1])
         self._check_room(state, X, self.max_iter)
-        objective, dual_bound = Objective(X, positive, self.lam, self._loss), self._dual_bound(positive)
+        # of its means, which the first pass sums up, once they are known
+        objective = partial(Objective, X, positive, self.lam, self._loss)
+        certifier = _Certifier(objective, self._dual_bound(positive), len(y))
         learn = self._learner(positive)
-        result = run_passes(learn, state, X, objective, dual_bound, positive, self.shuffle, self.tol, self.max_iter)
+        result = run_passes(learn, state, X, certifier, positive, self.shuffle, self.tol, self.max_iter)
         self._stream = self._settle(state, X) if self.keep_stream else None
         return self._publish(result, X, y)
 
@@ -54,7 +58,7 @@ class OnlineScorer(LinearScorer):
         self.check_parameters()
         state = self._stream_to_go_on()
         X, y = self._validate_chunk(X, y, classes, first=state is None)
-        X = checked_rows(X)
+        X = stored_once(X)
         if state is None:
             state = self._start(X.shape[1])
         self._check_room(state, X, 1)
@@ -146,54 +150,57 @@ def check_step(name, value, largest):
 # Driver ----------------------------------------------------------------------------------------------------------
 
 
-def run_passes(learn, state, X, objective, dual_bound, positive, shuffle, tol, max_iter):
+def run_passes(learn, state, X, certifier, positive, shuffle, tol, max_iter):
     """Feed passes over the rows to a fresh stream until its certificate is at most tol; return a SolverResult.
 
     ``learn(state, X, visits, codes)`` takes in rows and leaves the model in state["w"].
     """
-    n, n_iter = len(positive), 0
-    certifier = _Certifier(objective, dual_bound, n)
+    n, n_iter, gap = len(positive), 0, np.inf
     rows, codes = np.arange(n, dtype=np.uint32), positive.astype(np.uint8)
     # at least one pass: the certificate may pass w = 0 (large lam, tiny features), which ranks nothing
-    while (certifier.gap > tol or n_iter == 0) and n_iter < max_iter:
-        visits = state["generator"].permutation(rows) if shuffle else rows
-        # two looks within the first pass must do: one costs as much as thousands of cheap steps
+    while gap > tol and n_iter < max_iter:
+        visits = state["generator"].permutation(n).astype(np.uint32) if shuffle else rows
         points = [] if n_iter else sorted({n // 100, n // 10} - {0})
         for start, stop in zip([0, *points], [*points, n], strict=True):
             learn(state, X, visits[start:stop], codes[visits[start:stop]])
-            certifier.look(state, n_iter * n + stop)
+            certifier.note(state, n_iter * n + stop)
         n_iter += 1
-    status = CONVERGED if certifier.gap <= tol else MAX_ITER
-    objective, gap, _, threshold = certifier.last
-    return SolverResult(
-        state["w"].copy(), -threshold, objective, gap, n_iter, status, certifier.trace.as_history(), state
-    )
+        objective, gap, _, threshold = certifier.look(state)
+    status, history = CONVERGED if gap <= tol else MAX_ITER, certifier.trace.as_history()
+    return SolverResult(state["w"].copy(), -threshold, objective, gap, n_iter, status, history, state)
 
 
 class _Certifier:
-    """Looks at a stream's model on all rows and keeps the trace; of all lower bounds met the best one counts.
+    """Looks at a stream's models on all rows and keeps the trace; of all lower bounds met the best one counts.
 
-    They are, by strong convexity, objective - ||gradient||^2/(2 lam) at any w, and the method's own.
+    They are, by strong convexity, objective - ||gradient||^2/(2 lam) at any w, and the method's own. Models within a
+    pass are noted, and looked at when it ends: a reading of the rows costs as much as thousands of cheap steps.
     """
 
     def __init__(self, objective, dual_bound, n_rows):
         self.trace = Trace()
-        self._objective, self._dual_bound, self._n_rows = objective, dual_bound, n_rows
-        self._lower_bound = 0.0
-        self._add(0, objective.look_at_zero())
+        self._objective_of, self._dual_bound, self._n_rows = objective, dual_bound, n_rows
+        self._objective, self._lower_bound, self._noted = None, 0.0, []
 
-    @property
-    def gap(self):
-        return self.last.gap
-
-    def look(self, state, rows_seen):
-        """Add a point to the trace: the stream's model after that many rows."""
+    def note(self, state, rows_seen):
+        """Remember the stream's model after that many rows."""
         passes = -(-rows_seen // self._n_rows)
         self._lower_bound = max(self._lower_bound, self._dual_bound(state, passes))
-        self._add(rows_seen, self._objective.look(state["w"]))
+        self._noted.append((rows_seen, self.trace.time, state["w"].copy()))
 
-    def _add(self, rows_seen, look):
-        if look.objective < np.inf:  # an overflowed one is no bound
-            self._lower_bound = max(self._lower_bound, look.objective - look.gap)
-        self.last = look._replace(gap=max(0.0, look.objective - self._lower_bound))
-        self.trace.add_with_auc(rows_seen, look.objective, self.last.gap, look.auc)
+    def look(self, state):
+        """Add the models noted to the trace, after w = 0 if they are the first; return the Look at the last one."""
+        points = []
+        if self._objective is None:
+            self._objective = self._objective_of(state["sums"] / state["counts"][:, None])
+            points.append((0, 0.0, self._objective.look_at_zero()))
+        seen, times, models = zip(*self._noted, strict=True)
+        points += zip(seen, times, self._objective.looks(np.array(models)), strict=True)
+        self._noted = []
+        for _, _, look in points:
+            if look.objective < np.inf:  # an overflowed one is no bound
+                self._lower_bound = max(self._lower_bound, look.objective - look.gap)
+        for rows_seen, time_s, look in points:
+            look = look._replace(gap=max(0.0, look.objective - self._lower_bound))
+            self.trace.add_with_auc(rows_seen, look.objective, look.gap, look.auc, time_s)
+        return look

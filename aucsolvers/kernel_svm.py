@@ -30,7 +30,7 @@ from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
-from aucsolvers._rows import FLOATS, FULL, checked_rows, filled_up, row_scores, squared_norms, stored_once
+from aucsolvers._rows import FLOATS, FULL, filled_up, row_scores, squared_norms, stored_once
 
 KERNELS = ("rbf", "linear", "poly")
 BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
@@ -499,7 +499,7 @@ class Kernel:
     @classmethod
     def of(cls, svm, X, weight=None):
         """Return the kernel that the parameters of ``svm`` describe, for training rows X and their sample weights."""
-        X = checked_rows(X)
+        X = stored_once(X)
         origin = None if sparse.issparse(X) or svm.kernel != "rbf" else X.mean(axis=0, dtype=np.float64)
         gamma = scale_gamma(X, weight) if isinstance(svm.gamma, str) else float(svm.gamma)
         return cls(svm.kernel, gamma, svm.degree, svm.coef0, 1.0 if svm.fit_intercept else 0.0, origin)

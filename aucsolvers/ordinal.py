@@ -31,7 +31,6 @@ from aucsolvers._rows import (
     add,
     add_scaled,
     as_rows,
-    check_squares,
     dot,
     gram,
     inner,
@@ -186,7 +185,6 @@ class SVMOR(LinearScorer):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
         X, y = self._validate_fit(X, y)
-        check_squares(X)
         drive = newton if self.method == "newton" else cutting_planes
         result = drive(X, y, self.lam, self.loss, self.tol, self.max_iter, self._state_to_go_on(X.shape[1]))
         self._state = result.state

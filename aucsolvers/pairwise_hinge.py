@@ -26,7 +26,7 @@ from aucsolvers._pairwise import split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
-from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, check_squares, inner, row_scores, weighted_row_sum
+from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, inner, row_scores, weighted_row_sum
 from aucsolvers.metrics import margin_violations
 
 logger = logging.getLogger(__name__)
@@ -155,7 +155,6 @@ class AUCSDCD(LinearScorer):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
-        check_squares(X)
         self.check_size(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
         state = self._state_to_go_on(y) or {"generator": as_generator(self.random_state)}
         result = dual_coordinate_descent(X, y, self.lam, self.order, self.tol, self.max_iter, state)
@@ -259,7 +258,6 @@ class AUCMSGD(LinearScorer):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
-        check_squares(X)
         state = {"generator": as_generator(self.random_state)}
         result = modified_gradient_descent(X, y, self.lam, self.order, self.tol, self.max_iter, state)
         return self._publish(result, X, y)

@@ -21,7 +21,16 @@ from aucsolvers._jit import kernel
 from aucsolvers._pairwise import mean_pair_square, record_square, row_sum_about, scores_about
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._ranking import Ranking
-from aucsolvers._rows import FLOATS, add, check_squares, dot, inner, weighted_row_sum, with_short_indices
+from aucsolvers._rows import (
+    FLOATS,
+    add,
+    check_squares,
+    dot,
+    inner,
+    largest_feature,
+    weighted_row_sum,
+    with_short_indices,
+)
 from aucsolvers.metrics import square_slopes
 
 logger = logging.getLogger(__name__)
@@ -122,7 +131,7 @@ class LSSVM(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        X, positive = self._validate_classes(X, y, FLOATS, finite=False)
+        X, positive = self._validate_classes(X, y, FLOATS, read=False)
         moments = class_moments(X, positive) if self._factors(X) else None
         # nan, infinity and overflow show in the moments: only for words about them, and without moments, read X again
         if moments is None or not moments.reach <= largest_feature(X):
@@ -310,11 +319,6 @@ def class_moments(X, positive):
     # a sum of m terms has a relative error of at most m/2 eps; 8 sums and products in a row, generously counted
     longest = block.shape[1] + n / block.shape[1] + d
     return Moments(centre, means, spread.T, np.sqrt(square), n, 4.0 * longest * np.finfo(np.float64).eps)
-
-
-def largest_feature(X):
-    """Return a magnitude below which no feature is refused by ``check_squares``."""
-    return np.sqrt(np.finfo(np.float64).max / (8.0 * X.size))
 
 
 def _centre(X):

@@ -30,11 +30,11 @@ from aucsolvers._rows import (
     REDUCE,
     add_rows,
     as_rows,
-    checked_rows,
     dot,
     inner,
     most_readings,
     squared_norm_about,
+    stored_once,
 )
 
 AFRESH = 8  # epochs: a pass over all rows sums up what the steps of so many have added to
@@ -143,7 +143,7 @@ class SPDAM(LinearScorer):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
-        X = checked_rows(X)
+        X = stored_once(X)
         n = len(y)
         whole = isinstance(self.batch_size, numbers.Integral)
         batch = min(n, int(self.batch_size) if whole else max(1, round(self.batch_size * n)))

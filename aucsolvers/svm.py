@@ -31,7 +31,6 @@ from aucsolvers._rows import (
     add,
     as_rows,
     busy_columns_first,
-    check_squares,
     dot,
     gram,
     inner,
@@ -421,7 +420,6 @@ def _pose(X, y, cost, squared, fit_intercept, linear_term=None):
     if sparse.issparse(X) and X.shape[1] > CROWDED_ABOVE:
         X, columns = busy_columns_first(X)
     square_norms = squared_norms(X)
-    check_squares(X, square_norms)
     bias = 1.0 if fit_intercept else 0.0
     upper, diagonal = dual_bounds(cost, squared)
     with np.errstate(divide="ignore"):

@@ -49,7 +49,6 @@ from aucsolvers._rows import (
     REDUCE,
     add,
     as_rows,
-    check_squares,
     copy_into,
     dot,
     most_readings,
@@ -269,7 +268,6 @@ class ZOVR(MarginMeanScorer):
     def _fit_linear(self, X, y, terms):
         bias = 1.0 if self.fit_intercept else 0.0
         space, rng = RowSpace(X, bias), as_generator(self.random_state)
-        check_squares(X, space.square_norms)
         result = self._descend(X, terms, bias, space, rng)
         if self.certify:
             exact = solve_linear(X, terms, self.fit_intercept, BOUND_TOL, BOUND_PASSES, rng)

@@ -43,6 +43,30 @@ def test_a_look_is_what_the_metrics_say(loss, storage, dtype):
 
 
 @losses
+@pytest.mark.parametrize("storage", STORAGES)
+def test_models_that_share_a_reading_are_seen_as_alone(loss, storage):
+    X, y = arriving(150)
+    models = np.array([3.0 * W, np.zeros(5), 1e200 * W, 1e307 * W, 1e308 * W, W])
+    objective = Objective(storage(X), y > 0, LAM, loss)
+    with np.errstate(over="ignore", invalid="ignore"):
+        *earlier, last = objective.looks(models)
+        alone = [objective.look(w) for w in models]
+    assert last == alone[-1]
+    for look, own in zip(earlier, alone, strict=False):
+        assert look == own._replace(gap=np.inf)  # without a gradient nothing bounds the optimum
+    assert loss is HINGE or [look.objective for look in earlier[2:]] == [np.inf] * 3
+
+
+@losses
+def test_class_means_may_be_known(loss):
+    X, y = arriving(120)
+    means = np.array([X[y < 0].mean(axis=0), X[y > 0].mean(axis=0)])
+    told, own = Objective(X, y > 0, LAM, loss, means), Objective(X, y > 0, LAM, loss)
+    assert_allclose(told.look(W), own.look(W), rtol=1e-12)
+    assert_allclose(told.look_at_zero(), own.look_at_zero(), rtol=1e-12)
+
+
+@losses
 def test_a_look_at_zero_needs_no_row(loss):
     X, y = arriving(120)
     objective = Objective(X, y > 0, LAM, loss)

@@ -14,6 +14,7 @@ from aucsolvers._rows import (
     add_twice,
     as_rows,
     busy_columns_first,
+    check_squares,
     checked_rows,
     dot,
     gram,
@@ -23,6 +24,7 @@ from aucsolvers._rows import (
     row_scores,
     squared_norm_about,
     squared_norms,
+    squares_are_small,
     weighted_row_sum,
     with_short_indices,
 )
@@ -248,3 +250,15 @@ def test_rows_are_checked():
     assert X.nnz == 3
     with pytest.raises(ValueError, match="squared norms overflow"):
         checked_rows(np.array([[1e200], [0.0]]))
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_one_reading_sees_that_features_are_finite_and_small(storage):
+    rows = np.array([[1.0, 1e100], [0.0, -2.0]])
+    assert squares_are_small(storage(rows))
+    for spoilt in (np.nan, np.inf, -np.inf, 1e200):
+        assert not squares_are_small(storage(np.where(rows == -2.0, spoilt, rows)))
+    # the squares of single precision may overflow in its own arithmetic, not in double's: left open, then passed
+    single = storage(np.array([[1e30], [1.0]], dtype=np.float32))
+    assert not squares_are_small(single)
+    check_squares(single)

@@ -153,6 +153,8 @@ class TestCertificate:
         assert np.all(history["dual_gap"] >= history["objective"] - optimum - slack)
         assert model.objective_ == pytest.approx(value, rel=1e-12)
         assert history["updates"].tolist() == [0, 1, 10, *range(100, 100 * max_iter + 1, 100)]
+        assert history["time_s"][0] == 0.0
+        assert np.all(np.diff(history["time_s"]) > 0)
         assert history["objective"][0] == (1.0 if isinstance(model, OAMSeq | UniExp) else 0.5)
 
 
