@@ -29,12 +29,20 @@ def row_costs(C, class_weight, classes, y, sample_weight):
     if not all(weight[codes == code].any() for code in (0, 1)):
         raise ValueError("Expected non-zero weights in both classes, got none in one class: check sample_weight.")
     if class_weight is not None:
-        weight *= compute_class_weight(class_weight, classes=classes, y=classes[codes], sample_weight=weight)[codes]
+        weight *= _class_weights(class_weight, classes, codes, weight)[codes]
     if not (np.isfinite(weight).all() and (weight >= 0).all()):
         raise ValueError("Expected finite weights >= 0, got a negative, infinite or NaN one: check class_weight.")
     if not all(weight[codes == code].any() for code in (0, 1)):
         raise ValueError("Expected non-zero weights in both classes, got none in one class: check class_weight.")
     return C * weight
+
+
+def _class_weights(class_weight, classes, codes, weight):
+    """Return the weights of the two classes; of balanced ones without the long checks of scikit-learn."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        sums = np.bincount(codes, weights=weight)
+        return sums.sum() / (2.0 * sums)
+    return compute_class_weight(class_weight, classes=classes, y=classes[codes], sample_weight=weight)
 
 
 def dual_bounds(cost, squared):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
+from sklearn.utils.class_weight import compute_sample_weight
 
 from aucsolvers._hinge import dual_bounds, loss_and_gap, objective_of_best_constant, row_costs
 
@@ -22,6 +23,12 @@ class TestRowCosts:
         """n / (2 n_c) with n and n_c as sums of weights: both classes then weigh n / 2 = 4 in all."""
         costs = row_costs(1.0, "balanced", CLASSES, Y, [2.0, 1.0, 2.0, 3.0])
         assert_allclose(costs, [4.0, 4 / 6, 8 / 6, 2.0])
+
+    @pytest.mark.parametrize("class_weight", ["balanced", {"yes": 3.0, "no": 0.5}])
+    def test_class_weights_are_scikit_learns(self, class_weight):
+        y = np.where(np.random.default_rng(0).random(97) < 0.3, 1.0, -1.0)
+        theirs = compute_sample_weight(class_weight, CLASSES[(y > 0).astype(int)])
+        assert_array_equal(row_costs(0.7, class_weight, CLASSES, y, None), 0.7 * theirs)
 
     def test_the_callers_weights_stay_as_they_are(self):
         weight = np.ones(4)
