@@ -28,10 +28,10 @@ def room_for(n, d):
 
 
 @kernel(forceinline=True)
-def add_lower(block, total):
-    """Add the products of the block's rows with each other to the lower triangle of total."""
+def add_lower(block, count, total):
+    """Add the products of the block's rows with the first ``count`` of them to the lower triangle of total."""
     for f in range(0, block.shape[0], 4):
-        for g in range(0, f + 4, 4):
+        for g in range(0, min(f + 4, count), 4):
             _add_sixteen(block, f, block, g, total)
 
 

@@ -1067,7 +1067,7 @@ def _add_squares(rows, which, weights, block, total):
             row, root = rows[which[start + i]], np.sqrt(weights[start + i])
             for f in range(row.size):
                 block[f, i] = root * row[f]
-        add_lower(block, total)
+        add_lower(block, block.shape[0], total)
 
 
 @kernel(fastmath={"contract"}, forceinline=True)

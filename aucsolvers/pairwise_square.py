@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 SOLVERS = ("auto", "cholesky", "cg")
 LARGEST_CHOLESKY = 4096  # features: the matrix then takes 128 MiB
 MAX_REFINEMENTS = 5
-CENTRE_ROWS = 1024  # about so many, evenly spaced, tell where the rows are
+CENTRE_ROWS = 256  # about so many, evenly spaced, tell where the rows are
 
 
 class LSSVM(LinearScorer):
@@ -339,6 +339,8 @@ def _add_every(rows, step, centre):
 def _add_products(rows, group, centre, scale, block, total):
     """Add Z'Z to the lower triangle of total, Z being the rows less the centre and the indicators of both groups.
 
+    The indicators' products with each other may be left out.
+
     All of it is scaled by group. ``block`` is room for some rows of Z, one a column.
     """
     n, d = rows.shape
@@ -363,7 +365,7 @@ def _add_products(rows, group, centre, scale, block, total):
         for i in range(whole, count):
             for f in range(d):
                 block[f, i] = factors[i] * (rows[start + i, f] - centre[f])
-        add_lower(block, total)
+        add_lower(block, d, total)
 
 
 @kernel()

@@ -13,11 +13,21 @@ def test_products_are_added_to_the_lower_triangle(n, d):
     block, total = room_for(n, d)
     assert block.shape[0] == total.shape[0] == total.shape[1] >= d and not block.any() and not total.any()
     block[:d], other = rng.normal(size=(d, block.shape[1])), rng.normal(size=block.shape)
-    add_lower(block, total)
+    add_lower(block, d, total)
     np.testing.assert_allclose(np.tril(total), np.tril(block @ block.T), rtol=1e-12, atol=1e-12)
     add_both(block, other, total)
     expected = block @ block.T + block @ other.T + other @ block.T
     np.testing.assert_allclose(np.tril(total), np.tril(expected), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("d", "count"), [(4, 4), (10, 4), (10, 8), (18, 16), (18, 5)])
+def test_products_with_further_rows_may_be_left_out(d, count):
+    block, total = room_for(50, d)
+    block[:] = np.random.default_rng(0).normal(size=block.shape)
+    add_lower(block, count, total)
+    expected = np.tril(block @ block.T)
+    np.testing.assert_allclose(np.tril(total)[:, :count], expected[:, :count], rtol=1e-12, atol=1e-12)
+    assert not total[:, -(-count // 4) * 4 :].any()
 
 
 @pytest.mark.parametrize("d", [1, 30, 31, 64, 128, 1000, 4096])
