@@ -59,8 +59,8 @@ class OPAUC(OnlineScorer):
     objective_ : float
         Q(coef_); nan after partial_fit.
     dual_gap_ : float
-        An upper bound on Q(w) - min Q: Q(w) less the best Q(v) - ||dQ(v)||^2/(2 lam) of the points v in history_. It
-        is of Q itself, also if rank approximates the steps. nan after partial_fit.
+        An upper bound on Q(w) - min Q: Q(w) less the best Q(v) - ||dQ(v)||^2/(2 lam) of the points v in history_ where
+        a pass began or ended. It is of Q itself, also if rank approximates the steps. nan after partial_fit.
 
     Raises
     ------

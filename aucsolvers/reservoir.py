@@ -66,7 +66,8 @@ class OAMSeq(OnlineScorer):
         Whether dual_gap_ <= tol. After partial_fit always "max_iter": the stream so far is used up, nothing certified.
     history_ : dict of ndarray
         ``updates`` (rows seen), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start, after
-        1 % and 10 % of the first pass, after each pass. Empty after partial_fit.
+        1 % and 10 % of the first pass, after each pass; the gaps of those two are what the first pass's end tells.
+        Empty after partial_fit.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
 
