@@ -341,7 +341,7 @@ def compare_stage(
         more = f" (and {len(beyond) - 1} more)" if len(beyond) > 1 else ""
         return Stage(name, DIFFERS, in_words(beyond[0]) + more, beyond)
     if all(d.path[-1] in BITWISE for d in found) and name in ("fit", "scores"):
-        return Stage(name, UNKNOWN, f"{len(found)} digests differ, and the manifest has no numbers to compare", found)
+        return Stage(name, UNKNOWN, f"{len(found)} digests differ, and no numbers lie beside the manifest", found)
     return Stage(name, CLOSE, f"{in_words(max(found, key=_gap))} at most", found)
 
 
@@ -422,17 +422,19 @@ def _told(name: str, content: Mapping[str, Any]) -> str:
 
 
 def recorded_numbers(manifest: Manifest) -> dict[str, np.ndarray]:
-    """Return the numbers that lie beside a manifest, none if the run kept none.
+    """Return the numbers that lie beside a manifest, none if the run kept none or the manifest came here alone.
 
     Raises
     ------
     Broken
-        If they are not those whose digest the manifest has.
+        If they are not those whose digest the manifest has, or are gone from a run of this folder's ledger.
     """
     listed = {one.get("path"): one.get("sha256") for one in manifest.content.get("artifacts", ())}
     if f"run/{NUMBERS}" not in listed:
         return {}
     with _at("scores"), artifact_folder(f"{manifest.folder.rstrip('/')}/{NUMBERS}") as path:
+        if manifest.recorded is None and not path.exists():
+            return {}
         if file_sha256(path) != listed[f"run/{NUMBERS}"]:
             raise RunFailed(f"{NUMBERS} is not the file whose digest the manifest has")
         return read_numbers(path)

@@ -1,6 +1,7 @@
 """Replay: what a run's manifest tells is enough to compute it again, to the last bit; and what is not is named."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -315,6 +316,12 @@ def test_digests_say_nothing_of_how_far_apart_numbers_are_unless_the_numbers_are
     assert replay(changed(run, artifacts=listed)).first_difference.name == "fit"
     kept(run, {})
     assert "is not the file" in replay(find_manifest(str(run))).first_difference.detail
+    run.with_name("numbers.npz").unlink()
+    alone = find_manifest(str(run))
+    assert verdicts(replay(alone)) == EXACT | {"fit": UNKNOWN, "scores": UNKNOWN}
+    # what this folder's ledger knows has to be there
+    gone = replay(replace(alone, recorded=alone.sha256))
+    assert gone.first_difference.name == "scores" and "numbers.npz" in gone.first_difference.detail
 
 
 def kept(run, numbers):
