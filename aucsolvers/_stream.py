@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._certify import Objective
 from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
-from aucsolvers._rows import FLOATS, row_scores, stored_once
+from aucsolvers._rows import FLOATS, row_scores, stored_once, zeros_in_lines
 
 
 class OnlineScorer(LinearScorer):
@@ -71,8 +71,8 @@ class OnlineScorer(LinearScorer):
         return {
             "generator": as_generator(self.random_state),
             "counts": np.zeros(2, dtype=np.int64),
-            "sums": np.zeros((2, n_features)),
-            "w": np.zeros(n_features),
+            "sums": zeros_in_lines(2, n_features),
+            "w": zeros_in_lines(n_features),
         }
 
     def _learner(self, positive=None):

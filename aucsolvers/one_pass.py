@@ -15,7 +15,7 @@ from aucsolvers._certify import SQUARE
 from aucsolvers._jit import kernel
 from aucsolvers._params import check_count
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import REDUCE, add_scaled, as_rows, inner, leave
+from aucsolvers._rows import REDUCE, add_scaled, as_rows, inner, leave, zeros_in_lines
 from aucsolvers._stream import OnlineScorer, check_step
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
@@ -133,8 +133,8 @@ class OPAUC(OnlineScorer):
         _check_covariance_bytes(n_features, columns, self.max_covariance_bytes)
         return super()._start(n_features) | {
             "rank": self.rank,
-            "means": np.zeros((2, n_features)),
-            "scatters": np.zeros((2, n_features, columns)),
+            "means": zeros_in_lines(2, n_features),
+            "scatters": zeros_in_lines(2, n_features, columns),
             "traces": np.zeros(2),
             "peak": np.zeros(1),
         }

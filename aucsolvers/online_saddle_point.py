@@ -14,7 +14,7 @@ import numpy as np
 from aucsolvers._certify import SQUARE
 from aucsolvers._jit import kernel
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import REDUCE, add, add_twice, as_rows, dot, inner, squared_norm
+from aucsolvers._rows import REDUCE, add, add_twice, as_rows, dot, inner, squared_norm, zeros_in_lines
 from aucsolvers._stream import OnlineScorer, check_step
 
 LARGEST_ZETA = 1e3
@@ -123,7 +123,7 @@ class SOLAM(OnlineScorer):
         check_step("zeta", self.zeta, LARGEST_ZETA)
 
     def _start(self, n_features):
-        direction, lag, saddle = np.zeros(n_features), np.zeros(n_features), np.zeros(PLACES)
+        direction, lag, saddle = zeros_in_lines(n_features), zeros_in_lines(n_features), np.zeros(PLACES)
         saddle[SCALE] = 1.0
         return super()._start(n_features) | {"direction": direction, "lag": lag, "saddle": saddle}
 

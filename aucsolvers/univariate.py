@@ -14,7 +14,7 @@ import numpy as np
 from aucsolvers._certify import EXPONENTIAL
 from aucsolvers._jit import kernel
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import REDUCE, add, as_rows, dot, squared_norm
+from aucsolvers._rows import REDUCE, add, as_rows, dot, squared_norm, zeros_in_lines
 from aucsolvers._stream import OnlineScorer, check_step
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
@@ -96,7 +96,7 @@ class UniExp(OnlineScorer):
 
     def _start(self, n_features):
         return super()._start(n_features) | {
-            "direction": np.zeros(n_features),
+            "direction": zeros_in_lines(n_features),
             "scale": np.ones(1),
             "peak": np.zeros(1),
         }

@@ -1,5 +1,7 @@
 """Row operations against NumPy in float64, for every form and type of matrix that solvers hand over."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -27,6 +29,7 @@ from aucsolvers._rows import (
     squares_are_small,
     weighted_row_sum,
     with_short_indices,
+    zeros_in_lines,
 )
 
 FORMS = [np.asarray, sparse.csr_matrix, sparse.csr_array]
@@ -250,6 +253,15 @@ def test_rows_are_checked():
     assert X.nnz == 3
     with pytest.raises(ValueError, match="squared norms overflow"):
         checked_rows(np.array([[1e200], [0.0]]))
+
+
+@pytest.mark.parametrize("shape", [(1,), (7,), (2, 64), (2, 10, 3)])
+def test_zeros_begin_with_a_cache_line(shape):
+    for _ in range(9):  # wherever NumPy's begin
+        zeros = zeros_in_lines(*shape)
+        assert zeros.ctypes.data % 64 == 0
+        assert zeros.shape == shape and zeros.flags.c_contiguous and zeros.dtype == np.float64 and not zeros.any()
+        assert len(pickle.dumps(zeros)) < 8 * zeros.size + 300  # of the room around them nothing is kept
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
