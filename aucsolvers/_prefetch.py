@@ -15,7 +15,7 @@ def prefetch_row(rows, i):
     raise NotImplementedError("compiled code only")
 
 
-@overload(prefetch_row, jit_options={"nogil": True})
+@overload(prefetch_row, jit_options={"nogil": True, "forceinline": True})
 def _compile_prefetch_row(rows, i):
     def dense(rows, i):
         length = rows.shape[1] * rows.itemsize
@@ -34,7 +34,7 @@ def _prefetch_bytes(address, length):
     raise NotImplementedError("compiled code only")
 
 
-@overload(_prefetch_bytes, jit_options={"nogil": True})
+@overload(_prefetch_bytes, jit_options={"nogil": True, "forceinline": True})
 def _compile_prefetch_bytes(address, length):
     def prefetch_bytes(address, length):
         for offset in range(0, min(length, LONGEST), LINE):
