@@ -4,23 +4,26 @@ import numpy as np
 from scipy import sparse
 
 from aucsolvers._jit import kernel
-from aucsolvers._rows import REDUCE, inner, row_scores, weighted_row_sum, with_short_indices
+from aucsolvers._rows import REDUCE, inner, row_scores, weighted_row_sum, with_short_indices, zeros_in_lines
 from aucsolvers.metrics import square_slopes
 
 
 def split_classes(X, y):
     """Return the positive and the negative rows as blocks of their own, C-ordered or canonical CSR.
 
-    Contiguous blocks let a kernel address a row by its class index. CSR blocks have short indices, and their columns
-    are sorted and unique, which the merge of two rows relies on. The input is not changed.
+    Contiguous blocks let a kernel address a row by its class index. Dense ones begin with a cache line: where a row is
+    a whole number of lines, each row does. CSR blocks have short indices, and their columns are sorted and unique,
+    which the merge of two rows relies on. The input is not changed.
     """
-    return _block(X[y > 0]), _block(X[y < 0])
+    return _block(X, y > 0), _block(X, y < 0)
 
 
-def _block(rows):
-    if not sparse.issparse(rows):
-        return np.ascontiguousarray(rows)
-    rows = sparse.csr_array(rows)
+def _block(X, chosen):
+    if not sparse.issparse(X):
+        rows = zeros_in_lines(np.count_nonzero(chosen), X.shape[1], dtype=X.dtype)
+        # with mode="raise" NumPy would fill a copy of its own first
+        return np.take(X, np.flatnonzero(chosen), axis=0, out=rows, mode="clip")
+    rows = sparse.csr_array(X[chosen])
     rows.sum_duplicates()
     return with_short_indices(rows)
 

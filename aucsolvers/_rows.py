@@ -106,15 +106,16 @@ def row_scores(X, w):
     return scores
 
 
-def zeros_in_lines(*shape):
+def zeros_in_lines(*shape, dtype=np.float64):
     """Return zeros that begin where a cache line does.
 
     NumPy's may begin anywhere in one. What vector instructions read or write then straddles two lines each time, which
     makes loops over d = 64 features take up to half as long again, in one process and not in the next.
     """
-    room = np.zeros(int(np.prod(shape)) + LINE // 8)
-    start = -room.ctypes.data % LINE // 8
-    return room[start : start + int(np.prod(shape))].reshape(shape)
+    size, item = int(np.prod(shape)), np.dtype(dtype).itemsize
+    room = np.zeros(size + LINE // item, dtype)
+    start = -room.ctypes.data % LINE // item
+    return room[start : start + size].reshape(shape)
 
 
 def filled_up(X):

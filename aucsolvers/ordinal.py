@@ -38,6 +38,7 @@ from aucsolvers._rows import (
     row_scores,
     squared_norms,
     weighted_row_sum,
+    zeros_in_lines,
 )
 
 logger = logging.getLogger(__name__)
@@ -441,7 +442,7 @@ def _pose(X, y, lam, loss):
     else:
         n_few = np.count_nonzero(in_few)
         centre = weighted_row_sum(X, np.where(in_few, 0.0, 1.0 / (len(y) - n_few)))
-        few, many = np.empty((n_few, X.shape[1])), np.empty((len(y) - n_few, X.shape[1]))
+        few, many = zeros_in_lines(n_few, X.shape[1]), zeros_in_lines(len(y) - n_few, X.shape[1])
         _split_about(centre, sign, X, in_few, few, many)
     sample = max(LEAST_SAMPLE, SAMPLE * X.shape[1])
     return _Problem(few, many, lam, loss == "squared_hinge", sample)

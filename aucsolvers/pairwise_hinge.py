@@ -26,7 +26,7 @@ from aucsolvers._pairwise import split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
-from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, inner, row_scores, weighted_row_sum
+from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, inner, row_scores, weighted_row_sum, zeros_in_lines
 from aucsolvers.metrics import margin_violations
 
 logger = logging.getLogger(__name__)
@@ -315,7 +315,7 @@ def modified_gradient_descent(X, y, lam, order, tol, max_iter, state):
     # 1. the classes as blocks; w is never stored: step_sum = lam t w saves the shrinking of w at each update
     pos, neg = split_classes(X, y)
     shape, band = (pos.shape[0], neg.shape[0]), _rows_in_band(pos, neg)
-    state = {"step_sum": np.zeros(X.shape[1]), "updates": 0, "alpha_sum": 0.0, "lower_bound": 0.0} | state
+    state = {"step_sum": zeros_in_lines(X.shape[1]), "updates": 0, "alpha_sum": 0.0, "lower_bound": 0.0} | state
     sweep = partial(_gradient_sweep, as_rows(pos), as_rows(neg))
     trace, start = Trace(), state["updates"]
     w, objective, gap = _record_gradient(trace, state, order, pos, neg, lam)
@@ -393,7 +393,7 @@ def _primal_of(alpha, pos, neg, lam):
     of_pos, of_neg = np.empty(alpha.shape[0]), np.zeros(alpha.shape[1])
     _sum_rows_and_columns(alpha, of_pos, of_neg)
     pull = weighted_row_sum(pos, of_pos) - weighted_row_sum(neg, of_neg)
-    return pull / (lam * alpha.size), float(of_pos.sum())
+    return np.divide(pull, lam * alpha.size, out=zeros_in_lines(pull.size)), float(of_pos.sum())
 
 
 def _record_dual(trace, updates, w, alpha_mean, pos, neg, lam):

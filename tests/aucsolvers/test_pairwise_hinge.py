@@ -140,6 +140,16 @@ class TestKernels:
         assert total == pytest.approx(expected_total, rel=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("arrange", [np.ascontiguousarray, np.asfortranarray, lambda X: X[:, ::-1]])
+def test_the_classes_are_blocks_that_begin_with_a_cache_line(arrange, dtype):
+    X, y = small(9, 14, 5)
+    X = arrange(X.astype(dtype))
+    for block, label in zip(split_classes(X, y), (1.0, -1.0), strict=True):
+        assert block.dtype == dtype and block.flags.c_contiguous and block.ctypes.data % 64 == 0
+        np.testing.assert_array_equal(block, X[y == label])
+
+
 class TestOrderOfVisits:
     @settings(deadline=None)
     @given(

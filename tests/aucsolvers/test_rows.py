@@ -255,12 +255,13 @@ def test_rows_are_checked():
         checked_rows(np.array([[1e200], [0.0]]))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(1,), (7,), (2, 64), (2, 10, 3)])
-def test_zeros_begin_with_a_cache_line(shape):
+def test_zeros_begin_with_a_cache_line(shape, dtype):
     for _ in range(9):  # wherever NumPy's begin
-        zeros = zeros_in_lines(*shape)
+        zeros = zeros_in_lines(*shape, dtype=dtype)
         assert zeros.ctypes.data % 64 == 0
-        assert zeros.shape == shape and zeros.flags.c_contiguous and zeros.dtype == np.float64 and not zeros.any()
+        assert zeros.shape == shape and zeros.flags.c_contiguous and zeros.dtype == dtype and not zeros.any()
         assert len(pickle.dumps(zeros)) < 8 * zeros.size + 300  # of the room around them nothing is kept
 
 
