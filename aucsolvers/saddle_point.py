@@ -28,18 +28,25 @@ from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._rows import (
     FLOATS,
     REDUCE,
+    add,
+    add_four,
     add_rows,
     as_rows,
     dot,
+    dot_four,
+    in_lines,
     inner,
     most_readings,
     squared_norm_about,
     stored_once,
+    zeros_in_lines,
 )
 
 AFRESH = 8  # epochs: a pass over all rows sums up what the steps of so many have added to
 DRAWS = 2**15  # rows drawn at a time: of small data several epochs, for a call to NumPy costs as much as one of them
-FAR_BYTES = 2**21  # of rows: beyond it they come from a cache or memory so far away that asking ahead pays
+FEW_BYTES = 2**22  # of rows: a copy of those in whole cache lines pays from the tenth epoch or so, and nobody misses it
+FAR_BYTES = 2**24  # of rows: beyond it they come from so far away that asking ahead pays; below, it costs a tenth
+VECTORS = ("w", "ahead", "u")
 LOOK_SHARE = 2  # of the epochs so far: no more without a look, which costs as much as two
 
 
@@ -102,11 +109,11 @@ class SPDAM(LinearScorer):
     Notes
     -----
     A step on m rows costs O(m d + d), or O(their stored values + d) for CSR, an epoch's certificate O(n d + n log n).
-    Memory: X as given and some 4 numbers a row; no row is ever centred, its offset is folded into the sums. To divide
-    the certificate by e takes about 1/2 + kappa sqrt(m / (n lam)) epochs, kappa being the longest x~_i: scale features.
-    LSSVM solves the same problem exactly and is the better choice where d is below some thousands. The same seed gives
-    the same bits on the same machine, library versions and number of BLAS threads, and a warm-started fit of 5 + 5
-    epochs the same bits as one of 10.
+    Memory: X as given, a copy of it if that is at most 4 MiB, and some 4 numbers a row; no row is ever centred, its
+    offset is folded into the sums. To divide the certificate by e takes about 1/2 + kappa sqrt(m / (n lam)) epochs,
+    kappa being the longest x~_i: scale features. LSSVM solves the same problem exactly and is the better choice where d
+    is below some thousands. The same seed gives the same bits on the same machine, library versions and number of BLAS
+    threads, and a warm-started fit of 5 + 5 epochs the same bits as one of 10.
 
     References
     ----------
@@ -187,10 +194,15 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     centring = centring_of(objective.rows)
     steps = step_sizes(centring.kappa2, lam, n, batch)
     generator = state["generator"]
-    sizes = ("beta", n), ("w", d), ("ahead", d), ("u", d)
-    beta, w, ahead, u = (state.get(name, np.zeros(size)).copy() for name, size in sizes)
     epochs = state["epochs"] if np.array_equal(state.get("means"), centring.means) else 0
-    is_far = (X.data if sparse.issparse(X) else X).nbytes > FAR_BYTES
+    n_bytes = (X.data if sparse.issparse(X) else X).nbytes
+    rows, is_far = in_lines(X) if n_bytes <= FEW_BYTES else X, n_bytes > FAR_BYTES
+    # as wide as the rows are now; the solver's numbers are in the first d columns
+    wide = centring.widened(rows.shape[1])
+    beta, vectors = state.get("beta", np.zeros(n)).copy(), [zeros_in_lines(rows.shape[1]) for _ in VECTORS]
+    for name, vector in zip(VECTORS, vectors, strict=True):
+        vector[:d] = state.get(name, 0.0)
+    w, ahead, u = (vector[:d] for vector in vectors)
     trace, n_iter, coming, before = Trace(), 0, 0, (0, np.inf)
     fresh = "w" not in state
 
@@ -206,14 +218,14 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
                 break
         # 3. epochs of steps, now and then from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up
         if epochs % AFRESH == 0:
-            _gather_pulls(as_rows(X), *centring[:3], beta, u)
+            _gather_pulls(as_rows(rows), *wide[:3], beta, vectors[-1])
         some = min(coming - n_iter, AFRESH - epochs % AFRESH, max(1, DRAWS // n))
         batches = draw_batches(n, batch, generator, some)
-        _make_steps(as_rows(X), *centring[:3], centring.b, batches, beta, w, ahead, u, lam, *steps, is_far)
+        _make_steps(as_rows(rows), *wide[:4], batches, beta, *vectors, lam, *steps, is_far)
         n_iter, epochs = n_iter + some, epochs + some
     status = CONVERGED if look.gap <= tol else MAX_ITER
-    state = {"generator": generator, "beta": beta, "w": w, "ahead": ahead, "rate": steps.theta}
-    state.update(u=u, epochs=epochs, means=centring.means)
+    state = {"generator": generator, "beta": beta, "w": w.copy(), "ahead": ahead.copy(), "u": u.copy()}
+    state.update(epochs=epochs, means=centring.means, rate=steps.theta)
     history = trace.as_history()
     return SolverResult(w.copy(), -look.threshold, look.objective, look.gap, n_iter, status, history, state)
 
@@ -240,6 +252,11 @@ class Centring(NamedTuple):
     weight: np.ndarray
     b: np.ndarray  # m- - m+
     kappa2: float  # max_i ||x~_i||^2
+
+    def widened(self, width):
+        """Return the Centring of the same rows with zeros behind, ``width`` columns in all."""
+        more = width - self.b.size
+        return self._replace(means=np.pad(self.means, ((0, 0), (0, more))), b=np.pad(self.b, (0, more)))
 
 
 def centring_of(rows):
@@ -283,7 +300,9 @@ def step_sizes(kappa2, lam, n, batch):
 def draw_batches(n, batch, generator, epochs=1):
     """Return the batches of so many epochs, ceil(n / batch) each: uniform subsets of the n rows, all independent."""
     steps = -(-n // batch)
-    draws = generator.integers(2**32, size=(epochs * steps, batch), dtype=np.uint32)
+    # numbers below 2^32 are halves of those below 2^64, in less time; an epoch begins with a whole one
+    words = generator.integers(2**64, size=(epochs, -(-steps * batch // 2)), dtype=np.uint64)
+    draws = words.view(np.uint32)[:, : steps * batch].reshape(epochs * steps, batch)
     _choose(np.empty(n, dtype=np.uint32), steps, draws)
     return draws
 
@@ -321,30 +340,40 @@ def _make_steps(rows, group, means, weight, b, batches, beta, w, ahead, u, lam, 
 
     u is 1/n sum_i beta_i x~_i. Rows that are far, as FAR_BYTES says, are asked for ahead of time.
     """
-    n, size, visits = beta.shape[0], batches.shape[1], batches.ravel()
-    delta, pull = np.zeros(w.shape[0]), np.empty(w.shape[0])
-    changes, moved, offsets = np.empty(size), np.empty(2), np.empty(2)
-    square, kept, inverse_tau = inner(b, b), 1.0 / (1.0 + sigma), 1.0 / tau
-    c = lam + inverse_tau
+    n, size, visits = beta.size, batches.shape[1], batches.ravel()
+    delta, pull = np.zeros(w.size), np.empty(w.size)
+    offsets, moved = np.empty(2), np.empty(2)
+    square, kept, inverse_tau, whole = inner(b, b), 1.0 / (1.0 + sigma), 1.0 / tau, size - size % 4
+    shift = lam + inverse_tau
+    dual = group, weight, weight / n, offsets, sigma, kept, beta
     for step in range(batches.shape[0]):
         # 1. dual: beta_i = (sigma ahead'x~_i + beta_i)/(1 + sigma); delta collects 1/n (change of beta_i) x~_i, but for
-        #    the means' part, whose factors are ``moved``
+        #    the means' part, whose factors are ``moved``. Four rows at a time, which in a subset are different ones.
         offsets[0], offsets[1] = inner(means[0], ahead), inner(means[1], ahead)
-        moved[:] = 0.0
-        for s in range(size):
+        all_moved = pos_moved = 0.0
+        for s in range(0, whole, 4):
             if is_far:
-                prefetch_row(rows, visits[min(step * size + s + AHEAD, visits.size - 1)])
+                _ask_ahead(rows, visits, step * size + s, 4)
+            i, j, p, q = batches[step, s], batches[step, s + 1], batches[step, s + 2], batches[step, s + 3]
+            of_i, of_j, of_p, of_q = dot_four(rows, i, j, p, q, ahead)
+            by_i, by_j = _move_beta(i, of_i, *dual), _move_beta(j, of_j, *dual)
+            by_p, by_q = _move_beta(p, of_p, *dual), _move_beta(q, of_q, *dual)
+            add_four(rows, i, j, p, q, by_i, by_j, by_p, by_q, delta)
+            all_moved += (by_i + by_j) + (by_p + by_q)
+            pos_moved += (group[i] * by_i + group[j] * by_j) + (group[p] * by_p + group[q] * by_q)
+        if is_far:
+            _ask_ahead(rows, visits, step * size + whole, size - whole)
+        for s in range(whole, size):
             i = batches[step, s]
-            g, old = group[i], beta[i]
-            score = dot(rows, i, ahead) - offsets[g]
-            beta[i] = kept * (sigma * weight[g] * score + old)
-            changes[s] = weight[g] * (beta[i] - old) / n
-            moved[g] += changes[s]
-        add_rows(rows, batches[step], changes, delta)
+            by_i = _move_beta(i, dot(rows, i, ahead), *dual)
+            add(rows, i, by_i, delta)
+            all_moved += by_i
+            pos_moved += group[i] * by_i
+        moved[0], moved[1] = all_moved - pos_moved, pos_moved
         # 2. primal: argmin g(w) + u~'w + ||w - old||^2/(2 tau), u~ = u + n/m delta, solves (c I + bb') w = pull with
         #    c = lam + 1/tau; by Sherman and Morrison w = (pull - b b'pull/(c + b'b))/c
         _gather_pull(delta, moved, means, b, n / size, inverse_tau, u, w, pull)
-        _move(pull, inner(b, pull) / (c + square), 1.0 / c, b, theta, w, ahead)
+        _move(pull, inner(b, pull) / (shift + square), 1.0 / shift, b, theta, w, ahead)
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
@@ -362,6 +391,20 @@ def _gather_pulls(rows, group, means, weight, beta, u):
 
 # Sums and stores never share a loop, as _rows.py explains. Inlined: a call may resolve to one copy of the function in
 # the process that compiles it and to another, optimised apart, in one that loads it from the cache: other last bits.
+
+
+@kernel(forceinline=True)
+def _ask_ahead(rows, visits, first, count):
+    for visit in range(first, first + count):
+        prefetch_row(rows, visits[min(visit + AHEAD, visits.size - 1)])
+
+
+@kernel(error_model="numpy", forceinline=True)
+def _move_beta(i, product, group, weight, share, offsets, sigma, kept, beta):
+    """Set beta_i by its dual step, product being ahead'x_i; return the factor of x_i in delta."""
+    g, old = group[i], beta[i]
+    beta[i] = kept * (sigma * weight[g] * (product - offsets[g]) + old)
+    return share[g] * (beta[i] - old)
 
 
 @kernel(error_model="numpy", forceinline=True)

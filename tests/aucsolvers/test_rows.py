@@ -12,6 +12,7 @@ from aucsolvers._rows import (
     BLOCK,
     LONG_ROW,
     add,
+    add_four,
     add_rows,
     add_twice,
     as_rows,
@@ -19,7 +20,9 @@ from aucsolvers._rows import (
     check_squares,
     checked_rows,
     dot,
+    dot_four,
     gram,
+    in_lines,
     leave,
     most_readings,
     row_products,
@@ -139,6 +142,27 @@ def test_a_product_with_a_stored_row_of_any_length(dtype):
 @kernel()
 def _add_both_ways(rows, i, w, v):
     add_twice(rows, i, 0.5, w, -3.0, v)
+
+
+@kernel()
+def _dot_and_add_four(rows, visits, weights, w, total):
+    i, j, p, q = visits
+    add_four(rows, i, j, p, q, weights[0], weights[1], weights[2], weights[3], total)
+    return dot_four(rows, i, j, p, q, w)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("d", [1, 7, 16, 30, 64])
+def test_four_rows_are_multiplied_and_added_at_a_time(form, dtype, d):
+    X, rng = matrix(d=d, dtype=dtype), np.random.default_rng(1)
+    w, start, weights, visits = rng.normal(size=d), rng.normal(size=d), rng.normal(size=4), (59, 0, 7, 7)
+    total, one_by_one = start.copy(), start.copy()
+    products = _dot_and_add_four(as_rows(form(X)), tuple(map(np.uint32, visits)), weights, w, total)
+    rows = X[list(visits)].astype(np.float64)
+    assert_allclose(products, rows @ w, rtol=1e-12, atol=1e-13)
+    _add_one_by_one(as_rows(form(X)), np.array(visits, dtype=np.uint32), weights, one_by_one)
+    assert_array_equal(total, one_by_one)
+    assert_allclose(total, start + weights @ rows, rtol=1e-12, atol=1e-13)
 
 
 @kernel()
@@ -263,6 +287,19 @@ def test_zeros_begin_with_a_cache_line(shape, dtype):
         assert zeros.ctypes.data % 64 == 0
         assert zeros.shape == shape and zeros.flags.c_contiguous and zeros.dtype == dtype and not zeros.any()
         assert len(pickle.dumps(zeros)) < 8 * zeros.size + 300  # of the room around them nothing is kept
+
+
+@pytest.mark.parametrize("d, in_double, in_single", [(1, 1, 1), (6, 8, 6), (10, 10, 10), (20, 24, 20), (64, 64, 64)])
+def test_rows_become_whole_cache_lines(d, in_double, in_single):
+    """Unless that took more than half as much memory again."""
+    for dtype, width in ((np.float64, in_double), (np.float32, in_single)):
+        X = np.random.default_rng(0).normal(size=(9, d)).astype(dtype)
+        rows = in_lines(X)
+        assert rows.shape == (9, width) and rows.dtype == dtype and rows.ctypes.data % 64 == 0
+        assert_array_equal(rows[:, :d], X)
+        assert not rows[:, d:].any()
+        assert in_lines(rows) is rows
+    assert in_lines(sparse.csr_array(X)).shape == X.shape
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])

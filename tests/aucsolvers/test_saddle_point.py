@@ -252,6 +252,21 @@ class TestStorageAndState:
         assert model.rate_ == pytest.approx(whole.rate_)
         assert X.nnz == 5
 
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    @pytest.mark.parametrize("batch_size", [1, 7, 16])
+    def test_few_rows_are_copied_into_whole_cache_lines(self, monkeypatch, dtype, batch_size):
+        """In 22 columns two of zeros are added; what a fit finds and keeps for the next is as long as before."""
+        X, y = overlapping(d=22)
+        X = X.astype(dtype)
+        models = []
+        for limit in (2**22, 0):
+            monkeypatch.setattr(module, "FEW_BYTES", limit)
+            model = SPDAM(1e-2, batch_size=batch_size, tol=0.0, max_iter=9, random_state=0, warm_start=True)
+            models.append(model.fit(X, y).fit(X, y))
+        assert_allclose(models[0].coef_, models[1].coef_, rtol=1e-10)
+        assert_allclose(models[0].dual_gap_, models[1].dual_gap_, rtol=1e-6)
+        assert [len(model._state[name]) for model in models for name in module.VECTORS] == [22] * 6
+
     def test_looks_get_rare(self):
         X, y = overlapping()
         history = SPDAM(1e-2, tol=0.0, max_iter=100, random_state=0).fit(X, y).history_
@@ -272,10 +287,12 @@ class TestStorageAndState:
         assert_array_equal(first.coef_, second.coef_)
         assert not np.array_equal(first.coef_, other.coef_)
 
-    def test_epochs_drawn_together_are_those_drawn_one_by_one(self, monkeypatch):
-        together, single = (module.draw_batches(10, 4, np.random.default_rng(0), epochs) for epochs in (3, 1))
-        assert together.shape == (9, 4)
-        assert_array_equal(together[:3], single)
+    @pytest.mark.parametrize("batch", [4, 5, 7, 10])
+    def test_epochs_drawn_together_are_those_drawn_one_by_one(self, monkeypatch, batch):
+        steps = -(-15 // batch)
+        together, generator = module.draw_batches(15, batch, np.random.default_rng(0), 3), np.random.default_rng(0)
+        assert together.shape == (3 * steps, batch)
+        assert_array_equal(together, np.vstack([module.draw_batches(15, batch, generator) for _ in range(3)]))
         (X, y), model = overlapping(), SPDAM(1e-2, tol=0.0, max_iter=30, random_state=1)
         coef = model.fit(X, y).coef_
         monkeypatch.setattr(module, "DRAWS", 1)
