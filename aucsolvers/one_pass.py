@@ -15,10 +15,11 @@ from aucsolvers._certify import SQUARE
 from aucsolvers._jit import kernel
 from aucsolvers._params import check_count
 from aucsolvers._prefetch import AHEAD, prefetch_row
-from aucsolvers._rows import REDUCE, add_scaled, as_rows, inner, leave, zeros_in_lines
+from aucsolvers._rows import REDUCE, add_scaled, as_rows, dot_four, inner, leave, zeros_in_lines
 from aucsolvers._stream import OnlineScorer, check_step
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
+TOGETHER = 4  # rows that ``_add_four_outer`` adds
 BLOCK_ROWS = 4096  # rows whose random numbers are drawn at a time
 
 
@@ -188,23 +189,45 @@ def learn_against_moments(state, X, visits, codes, *, lam, eta, rank):
 
 @kernel(fastmath=REDUCE, error_model="numpy")
 def _covariance_sweep(rows, visits, codes, counts, means, scatters, traces, peak, w, lam, eta):
-    """Update the own class's moments and then w at each row in turn (Gao et al. 2013, algorithm 1)."""
-    u, product = np.empty(w.shape[0]), np.empty(w.shape[0])
+    """Update the own class's moments and then w at each row in turn (Gao et al. 2013, algorithm 1).
+
+    A row of one class reads the other's n S: of a rare class it is read often and seldom changed, of a common one the
+    reverse. So rows wait, at most three of them, until the other class asks: d^2 numbers are read and written for four
+    rows at once, and to the last bit as if each had been added when it came.
+    """
+    d, u, product = w.shape[0], np.empty(w.shape[0]), np.empty(w.shape[0])
+    distances, weights, n_waiting = np.empty((2, TOGETHER, d)), np.empty((2, TOGETHER)), np.zeros(2, dtype=np.int64)
+    whole = d - d % 4
     for t in range(visits.size):
         prefetch_row(rows, visits[min(t + AHEAD, visits.size - 1)])
         i, own, other = visits[t], codes[t], 1 - codes[t]
-        # 1. n S of the own class takes in the row
-        weight = _count_and_move_mean(rows, i, own, counts, means, u)
-        traces[own] += weight * inner(u, u)
-        _add_outer(scatters[own], weight, u, u)
+        # 1. n S of the own class is to take in the row
+        k = n_waiting[own]
+        distance = distances[own, k]
+        weights[own, k] = _count_and_move_mean(rows, i, own, counts, means, distance)
+        traces[own] += weights[own, k] * inner(distance, distance)
+        n_waiting[own] = k + 1
+        if k + 1 == TOGETHER:
+            _add_four_outer(scatters[own], weights[own], distances[own])
+            n_waiting[own] = 0
         if counts[other] == 0:
             continue
         # 2. n S w of the other class
-        for f in range(w.shape[0]):
+        if n_waiting[other] > 0:  # inline: in a function of its own it keeps others from being inlined
+            for k in range(n_waiting[other]):
+                _add_outer(scatters[other], weights[other, k], distances[other, k], distances[other, k])
+            n_waiting[other] = 0
+        for f in range(0, whole, 4):
+            products = dot_four(scatters[other], f, f + 1, f + 2, f + 3, w)
+            product[f], product[f + 1], product[f + 2], product[f + 3] = products
+        for f in range(whole, d):
             product[f] = inner(scatters[other, f], w)
         # 3. w moves down the gradient of the row's mean loss
         leave(rows, i, means[other], 2.0 * own - 1.0, u)
         _descend(u, traces[other], product, counts[other], counts[0] + counts[1], peak, w, lam, eta)
+    for own in range(2):
+        for k in range(n_waiting[own]):
+            _add_outer(scatters[own], weights[own, k], distances[own, k], distances[own, k])
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
@@ -253,6 +276,17 @@ def _descend(u, trace, product, n, seen, peak, w, lam, eta):
     pull = step * (1.0 - inner(w, u))
     for f in range(w.shape[0]):
         w[f] = (1.0 - step * lam) * w[f] + pull * u[f] - step / n * product[f]
+
+
+@kernel(fastmath={"contract"}, forceinline=True)
+def _add_four_outer(scatter, weights, distances):
+    """Add four rows to n S in one pass over it: to the last bit as one ``_add_outer`` after the other."""
+    for f in range(scatter.shape[0]):
+        a, b = weights[0] * distances[0, f], weights[1] * distances[1, f]
+        c, d = weights[2] * distances[2, f], weights[3] * distances[3, f]
+        for g in range(scatter.shape[1]):
+            total = scatter[f, g] + a * distances[0, g] + b * distances[1, g]
+            scatter[f, g] = total + c * distances[2, g] + d * distances[3, g]
 
 
 @kernel(fastmath={"contract"}, forceinline=True)

@@ -30,7 +30,7 @@ class TestTwins:
             rows = earlier[turn]
             centre = rows.mean(axis=0)
             if sketch is None:
-                S = np.cov(rows.T, bias=True)
+                S = np.atleast_2d(np.cov(rows.T, bias=True))
             else:
                 roots = [
                     np.sqrt(m / (m + 1)) * (rows[m] - rows[:m].mean(axis=0)) if m else 0.0 * rows[0]
@@ -49,6 +49,25 @@ class TestTwins:
         X, y = arriving()
         model = OPAUC(lam=0.1, eta=eta).partial_fit(storage(X), y)
         np.testing.assert_allclose(model.coef_.ravel(), self.covariance_twin(X, y, 0.1, eta), rtol=1e-12, atol=1e-12)
+
+    @pytest.mark.parametrize("d", [1, 3, 4, 7, 30])
+    def test_covariances_of_any_width(self, d):
+        """Four rows of n S at a time, and what is left of them."""
+        X, y = arriving(d=d)
+        model = OPAUC(lam=0.1).partial_fit(X, y)
+        expected = self.covariance_twin(X, y, 0.1, 1.0)
+        np.testing.assert_allclose(model.coef_.ravel(), expected, rtol=1e-12, atol=1e-12)
+
+    @pytest.mark.parametrize("d", [1, 5, 16, 67])
+    def test_four_rows_at_once_are_four_rows_in_turn(self, d):
+        """To the last bit: where a chunk of the stream ends decides how many rows wait for each other."""
+        rng = np.random.default_rng(d)
+        at_once, weights, distances = rng.normal(size=(d, d)), rng.random(4), rng.normal(size=(4, d))
+        in_turn = at_once.copy()
+        module._add_four_outer(at_once, weights, distances)
+        for weight, distance in zip(weights, distances, strict=True):
+            module._add_outer(in_turn, weight, distance, distance)
+        np.testing.assert_array_equal(at_once, in_turn)
 
     def test_sketches(self):
         X, y = arriving()
