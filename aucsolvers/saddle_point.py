@@ -91,8 +91,8 @@ class SPDAM(LinearScorer):
     status_ : {"converged", "max_iter"}
         Whether dual_gap_ <= tol.
     history_ : dict of ndarray
-        ``updates`` (steps), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start, after each of
-        the first 16 epochs, then every time that another 8th of them is done, and at the end.
+        ``updates`` (steps), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start, whenever half as
+        many epochs again are done, where dual_gap is expected to have come down to tol, and at the end.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
 
@@ -203,7 +203,7 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     for name, vector in zip(VECTORS, vectors, strict=True):
         vector[:d] = state.get(name, 0.0)
     w, ahead, u = (vector[:d] for vector in vectors)
-    trace, n_iter, coming, before = Trace(), 0, 0, (0, np.inf)
+    trace, n_iter, coming, looks = Trace(), 0, 0, []
     fresh = "w" not in state
 
     # at least one epoch from a cold start: w = 0 may be within tol (large lam, tiny features) but ranks nothing
@@ -212,8 +212,8 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
         if n_iter == coming:
             look = objective.look(w) if w.any() else objective.look_at_zero()
             trace.add_with_auc(n_iter * -(-n // batch), look.objective, look.gap, look.auc)
-            now, most = (n_iter, look.gap), max(1, n_iter // LOOK_SHARE)
-            before, coming = now, min(max_iter, next_look(before, now, tol, most))
+            looks.append((n_iter, look.gap))
+            coming = min(max_iter, next_look(looks, tol, max(1, n_iter // LOOK_SHARE)))
             if n_iter == max_iter or (look.gap <= tol and not (fresh and n_iter == 0)):
                 break
         # 3. epochs of steps, now and then from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up
@@ -230,14 +230,17 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     return SolverResult(w.copy(), -look.threshold, look.objective, look.gap, n_iter, status, history, state)
 
 
-def next_look(before, now, target, most):
+def next_look(looks, target, most):
     """Return after how many epochs the gap will be at its target, if its logarithm goes on falling as it did.
 
-    ``before`` and ``now`` are the last two looks, epochs and gap. One more epoch at least, ``most`` more at most.
+    ``looks`` are those so far, epochs and gap. From one to the next a gap may as well rise; how it falls shows over the
+    last quarter of the epochs, or more. One more epoch at least, ``most`` more at most.
     """
-    (epochs_before, gap_before), (epochs, gap), wait = before, now, np.inf
+    epochs, gap = looks[-1]
+    before, gap_before = next((look for look in reversed(looks) if 4 * look[0] <= 3 * epochs), looks[0])
+    wait = np.inf
     if 0.0 < target < gap < gap_before < np.inf:
-        wait = (epochs - epochs_before) * np.log(gap / target) / np.log(gap_before / gap)
+        wait = (epochs - before) * np.log(gap / target) / np.log(gap_before / gap)
     return epochs + math.ceil(min(max(wait, 1), most))
 
 

@@ -79,7 +79,7 @@ def test_obeys_scikit_learns_contract(estimator, check):
 
 
 def look_after_each_epoch(monkeypatch):
-    monkeypatch.setattr(module, "next_look", lambda before, now, *_: now[0] + 1)
+    monkeypatch.setattr(module, "next_look", lambda looks, *_: looks[-1][0] + 1)
 
 
 class TestTwin:
@@ -281,6 +281,26 @@ class TestStorageAndState:
         arrived = SPDAM(1e-2, tol=tol, max_iter=10_000, random_state=0).fit(X, y)
         assert arrived.n_iter_ <= model.n_iter_ <= 1.2 * arrived.n_iter_ + 1
         assert len(model.history_["updates"]) < 5 + 3 * np.log2(arrived.n_iter_)
+
+    @pytest.mark.parametrize(
+        ("looks", "expected"),
+        [
+            ([(0, 1.0)], 250),
+            ([(0, 1.0), (100, 1e-1)], 300),  # two more decades
+            ([(0, 1.0), (100, 1e-1), (200, 1e-2)], 300),
+            # it stood still, or rose, or fell by chance, over a few epochs: the fall over the last third counts
+            ([(0, 1.0), (240, 1e-1), (356, 4e-3), (360, 4e-3)], 412),
+            ([(0, 1.0), (240, 1e-1), (356, 3e-3), (360, 4e-3)], 412),
+            ([(0, 1.0), (240, 1e-1), (356, 8e-2), (360, 4e-3)], 412),
+            # it rises on the whole, or overflowed: nothing is known
+            ([(0, 1.0), (240, 1e-3), (360, 4e-3)], 610),
+            ([(0, np.inf), (360, 4e-3)], 610),
+            ([(0, 1.0), (360, np.inf)], 610),
+            ([(0, 1.0), (360, 1e-3 * (1 + 1e-12))], 361),
+        ],
+    )
+    def test_the_next_look_is_where_the_gap_should_arrive(self, looks, expected):
+        assert module.next_look(looks, 1e-3, 250) == expected
 
     def test_the_seed_decides_every_bit(self):
         first, second, other = (SPDAM(1e-1, random_state=seed).fit(*overlapping()) for seed in (7, 7, 8))
