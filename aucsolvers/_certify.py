@@ -55,7 +55,9 @@ class Rows(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A loss: ``measure(rows, models)`` returns its value at each, its gradient at the last one, and their Rankings.
+    """A loss: ``measure(rows, models)`` returns its gradient at the last one and, of each, its value and Ranking.
+
+    The latter come one by one, so that two Rankings at most take up memory at a time.
 
     At w = 0 it has the value ``at_zero`` and the gradient -``pull`` (m+ - m-), m+ and m- the class means.
     """
@@ -81,11 +83,11 @@ class Objective:
 
     def looks(self, models):
         """Return the Looks at several w, shape (n_models, n_features), of which only the last one has a finite gap."""
-        values, gradient, rankings = self.loss.measure(self.rows, models)
+        gradient, measured = self.loss.measure(self.rows, models)
         gaps = [np.inf] * (len(models) - 1) + [self._gap(gradient + self.lam * models[-1])]
-        return [self._look(*told) for told in zip(models, values, gaps, rankings, strict=True)]
+        return [self._look(w, gap, *told) for w, gap, told in zip(models, gaps, measured, strict=True)]
 
-    def _look(self, w, value, gap, ranking):
+    def _look(self, w, gap, value, ranking):
         if not ranking.is_finite:
             return Look(np.inf, np.inf, 0.5, 0.0)
         objective = 0.5 * self.lam * float(w @ w) + value
@@ -109,9 +111,9 @@ def _measure_hinge(rows, models):
     # the slope of a row depends on how all others are ranked: the rows are read twice
     scores = np.empty((len(models), len(rows.positive)))
     _score_models(as_rows(rows.X), models, scores)
-    rankings = _rankings(scores, rows)
+    rankings = list(_rankings(scores, rows))
     values, slopes = zip(*(ranking.pair_hinge() for ranking in rankings), strict=True)
-    return values, weighted_row_sum(rows.X, slopes[-1]), rankings
+    return weighted_row_sum(rows.X, slopes[-1]), zip(values, rankings, strict=True)
 
 
 def _measure_square(rows, models):
@@ -127,15 +129,14 @@ def _measure_square(rows, models):
     rest /= rows.counts
     error = 1.0 - (centres[1] + rest[1] - centres[0] - rest[0])
     gradient = product - rest @ rows.means - error * (rows.means[1] - rows.means[0])
-    rankings = _rankings(scores, rows)
-    return [mean_pair_square(ranking.pos, ranking.neg) for ranking in rankings], gradient, rankings
+    return gradient, ((mean_pair_square(ranking.pos, ranking.neg), ranking) for ranking in _rankings(scores, rows))
 
 
 def _measure_exponential(rows, models):
     scores, products = np.empty((len(models), len(rows.positive))), np.zeros(rows.means.shape)
     _read_exponential(as_rows(rows.X), rows.positive, models, scores, products)
-    gradient, rankings = 0.5 * (products / rows.counts[:, None]).sum(axis=0), _rankings(scores, rows)
-    return [_mean_exponentials(ranking.pos, ranking.neg) for ranking in rankings], gradient, rankings
+    gradient = 0.5 * (products / rows.counts[:, None]).sum(axis=0)
+    return gradient, ((_mean_exponentials(ranking.pos, ranking.neg), ranking) for ranking in _rankings(scores, rows))
 
 
 def _mean_exponentials(pos, neg):
@@ -144,7 +145,7 @@ def _mean_exponentials(pos, neg):
 
 
 def _rankings(scores, rows):
-    return [Ranking(one, rows.positive) for one in scores]
+    return (Ranking(one, rows.positive) for one in scores)
 
 
 HINGE = Loss(_measure_hinge, 1.0, 1.0)
