@@ -42,12 +42,11 @@ from aucsolvers._rows import (
     zeros_in_lines,
 )
 
-AFRESH = 8  # epochs: a pass over all rows sums up what the steps of so many have added to
+AFRESH = 32  # epochs: a pass over all rows sums up what the steps of so many have added to
 DRAWS = 2**15  # rows drawn at a time: of small data several epochs, for a call to NumPy costs as much as one of them
 FEW_BYTES = 2**22  # of rows: a copy of those in whole cache lines pays from the tenth epoch or so, and nobody misses it
 FAR_BYTES = 2**24  # of rows: beyond it they come from so far away that asking ahead pays; below, it costs a tenth
 VECTORS = ("w", "ahead", "u")
-LOOK_SHARE = 2  # of the epochs so far: no more without a look, which costs as much as two
 
 
 class SPDAM(LinearScorer):
@@ -91,8 +90,8 @@ class SPDAM(LinearScorer):
     status_ : {"converged", "max_iter"}
         Whether dual_gap_ <= tol.
     history_ : dict of ndarray
-        ``updates`` (steps), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start, whenever half as
-        many epochs again are done, where dual_gap is expected to have come down to tol, and at the end.
+        ``updates`` (steps), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start, whenever twice
+        as many epochs are done, where dual_gap should have come down to tol, and at the end.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
 
@@ -213,7 +212,7 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
             look = objective.look(w) if w.any() else objective.look_at_zero()
             trace.add_with_auc(n_iter * -(-n // batch), look.objective, look.gap, look.auc)
             looks.append((n_iter, look.gap))
-            coming = min(max_iter, next_look(looks, tol, max(1, n_iter // LOOK_SHARE)))
+            coming = min(max_iter, next_look(looks, tol))
             if n_iter == max_iter or (look.gap <= tol and not (fresh and n_iter == 0)):
                 break
         # 3. epochs of steps, now and then from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up
@@ -230,18 +229,18 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     return SolverResult(w.copy(), -look.threshold, look.objective, look.gap, n_iter, status, history, state)
 
 
-def next_look(looks, target, most):
+def next_look(looks, target):
     """Return after how many epochs the gap will be at its target, if its logarithm goes on falling as it did.
 
     ``looks`` are those so far, epochs and gap. From one to the next a gap may as well rise; how it falls shows over the
-    last quarter of the epochs, or more. One more epoch at least, ``most`` more at most.
+    last quarter of the epochs, or more. One more epoch at least, as many as so far at most: a look costs about two.
     """
     epochs, gap = looks[-1]
     before, gap_before = next((look for look in reversed(looks) if 4 * look[0] <= 3 * epochs), looks[0])
     wait = np.inf
     if 0.0 < target < gap < gap_before < np.inf:
         wait = (epochs - before) * np.log(gap / target) / np.log(gap_before / gap)
-    return epochs + math.ceil(min(max(wait, 1), most))
+    return epochs + max(1, math.ceil(min(wait, epochs)))
 
 
 # Steps -----------------------------------------------------------------------------------------------------------
