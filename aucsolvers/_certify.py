@@ -18,10 +18,11 @@ import numpy as np
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import mean_pair_square
 from aucsolvers._ranking import Ranking
-from aucsolvers._rows import REDUCE, add, add_rows, as_rows, dot, weighted_row_sum
+from aucsolvers._rows import REDUCE, add, add_four, as_rows, dot, weighted_row_sum
 
-# Rows scored before they are added up, in one go, which many at a time make cheap: what the nearest cache holds.
-BLOCK_ENTRIES, FEWEST, MOST = 4096, 8, 64
+# Rows scored before they are added up: what the nearest cache holds.
+BLOCK_ENTRIES, FEWEST, MOST = 4096, 8, 256
+NARROW = 32  # features, up to which eight rows at a time are added up in two sums
 
 
 class Look(NamedTuple):
@@ -125,7 +126,8 @@ def _measure_square(rows, models):
     """
     scores, product, rest = np.empty((len(models), len(rows.positive))), np.zeros(models.shape[1]), np.zeros(2)
     centres = rows.means @ models[-1]
-    _read_square(as_rows(rows.X), rows.positive, models, centres, 1.0 / rows.counts, scores, product, rest)
+    group = rows.positive.view(np.uint8)
+    _read_square(as_rows(rows.X), group, models, centres, 1.0 / rows.counts, scores, product, rest)
     rest /= rows.counts
     error = 1.0 - (centres[1] + rest[1] - centres[0] - rest[0])
     gradient = product - rest @ rows.means - error * (rows.means[1] - rows.means[0])
@@ -133,9 +135,8 @@ def _measure_square(rows, models):
 
 
 def _measure_exponential(rows, models):
-    scores, products = np.empty((len(models), len(rows.positive))), np.zeros(rows.means.shape)
-    _read_exponential(as_rows(rows.X), rows.positive, models, scores, products)
-    gradient = 0.5 * (products / rows.counts[:, None]).sum(axis=0)
+    scores, gradient = np.empty((len(models), len(rows.positive))), np.zeros(models.shape[1])
+    _read_exponential(as_rows(rows.X), rows.positive.view(np.uint8), models, 0.5 / rows.counts, scores, gradient)
     return gradient, ((_mean_exponentials(ranking.pos, ranking.neg), ranking) for ranking in _rankings(scores, rows))
 
 
@@ -170,30 +171,77 @@ def _score_models(rows, models, scores):
 
 
 @kernel(fastmath=REDUCE)
-def _read_square(rows, positive, models, centres, shares, scores, product, rest):
+def _read_square(rows, group, models, centres, shares, scores, product, rest):
     """Fill the scores of all models; add the last one's share (s_i - centre) x_i to product, s_i - centre to rest."""
-    whole, last = min(MOST, max(FEWEST, BLOCK_ENTRIES // models.shape[1])), models.shape[0] - 1
-    block, slopes = np.empty(whole, np.uint32), np.empty(whole)
-    for start in range(0, positive.size, whole):
-        size = min(whole, positive.size - start)
-        for k in range(size):
-            i = block[k] = np.uint32(start + k)
-            group = np.uint8(positive[i])
-            for m in range(models.shape[0]):
-                scores[m, i] = dot(rows, i, models[m])
-            deviation = scores[last, i] - centres[group]
-            slopes[k] = shares[group] * deviation
-            rest[group] += deviation
-        add_rows(rows, block[:size], slopes[:size], product)
+    size, last, total, of_pos = _block_size(product), models.shape[0] - 1, 0.0, 0.0
+    slopes, spare = np.empty(size), _spare(product)
+    for start in range(0, group.size, size):
+        stop = min(start + size, group.size)
+        _score_block(rows, models, start, stop, scores)
+        for i in range(start, stop):
+            # arithmetic for a choice, and two sums in registers for one of each class, so that it is done eight at once
+            is_pos = np.float64(group[i])
+            is_neg = 1.0 - is_pos
+            deviation = scores[last, i] - (is_neg * centres[0] + is_pos * centres[1])
+            slopes[i - start] = (is_neg * shares[0] + is_pos * shares[1]) * deviation
+            total += deviation
+            of_pos += is_pos * deviation
+        _add_block(rows, start, stop, slopes, product, spare)
+    _add_spare(spare, product)
+    rest[0] += total - of_pos
+    rest[1] += of_pos
 
 
 @kernel(fastmath=REDUCE)
-def _read_exponential(rows, positive, models, scores, products):
-    """Fill the scores of all models; by the last one's, add -y exp(-y s_i) x_i to products."""
-    last = models.shape[0] - 1
-    for i in range(np.uint32(positive.size)):
-        group = np.uint8(positive[i])
-        sign = 2.0 * group - 1.0
-        for m in range(models.shape[0]):
-            scores[m, i] = dot(rows, i, models[m])
-        add(rows, i, -sign * np.exp(-sign * scores[last, i]), products[group])
+def _read_exponential(rows, group, models, shares, scores, product):
+    """Fill the scores of all models; by the last one's, add -y share exp(-y s_i) x_i to product."""
+    size, last = _block_size(product), models.shape[0] - 1
+    slopes, spare = np.empty(size), _spare(product)
+    for start in range(0, group.size, size):
+        stop = min(start + size, group.size)
+        _score_block(rows, models, start, stop, scores)
+        for i in range(start, stop):
+            sign = 2.0 * group[i] - 1.0
+            slopes[i - start] = -sign * shares[group[i]] * np.exp(-sign * scores[last, i])
+        _add_block(rows, start, stop, slopes, product, spare)
+    _add_spare(spare, product)
+
+
+@kernel(forceinline=True)
+def _block_size(product):
+    return min(MOST, max(FEWEST, BLOCK_ENTRIES // product.size))
+
+
+@kernel(forceinline=True)
+def _score_block(rows, models, start, stop, scores):
+    for m in range(models.shape[0]):
+        w = models[m]
+        for i in range(np.uint32(start), np.uint32(stop)):
+            scores[m, i] = dot(rows, i, w)
+
+
+@kernel(forceinline=True)
+def _spare(product):
+    """Return a second array to sum up in, or the same: of narrow rows each sum waits for the one before."""
+    return np.zeros(product.size) if product.size <= NARROW else product
+
+
+@kernel(forceinline=True)
+def _add_block(rows, start, stop, slopes, product, spare):
+    """Add slope_i x_i over a block of rows, four to product and four to spare in turn."""
+    first, size = np.uint32(start), stop - start
+    whole = size - size % 8
+    for k in range(0, whole, 8):
+        i, j, p, q = first + np.uint32(k), first + np.uint32(k + 1), first + np.uint32(k + 2), first + np.uint32(k + 3)
+        add_four(rows, i, j, p, q, slopes[k], slopes[k + 1], slopes[k + 2], slopes[k + 3], product)
+        i, j, p, q = i + np.uint32(4), j + np.uint32(4), p + np.uint32(4), q + np.uint32(4)
+        add_four(rows, i, j, p, q, slopes[k + 4], slopes[k + 5], slopes[k + 6], slopes[k + 7], spare)
+    for k in range(whole, size):
+        add(rows, first + np.uint32(k), slopes[k], product)
+
+
+@kernel(forceinline=True)
+def _add_spare(spare, product):
+    if product.size <= NARROW:
+        for f in range(product.size):
+            product[f] += spare[f]

@@ -44,6 +44,18 @@ def test_a_look_is_what_the_metrics_say(loss, storage, dtype):
 
 @losses
 @pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize(("n", "d"), [(257, 1), (600, 5), (521, 32), (300, 33), (70, 700)])
+def test_blocks_of_any_size_are_added_up(loss, storage, n, d):
+    X, y = arriving(n, d)
+    w = 0.1 * np.random.default_rng(1).normal(size=d)
+    look = Objective(storage(X), y > 0, LAM, loss).look(w)
+    assert look.objective == pytest.approx(VALUES[loss](w, X, y, LAM), rel=1e-12)
+    gradient = GRADIENTS[loss](w, X, y, LAM)
+    assert look.gap == pytest.approx(gradient @ gradient / (2 * LAM), rel=1e-5 if loss is EXPONENTIAL else 1e-10)
+
+
+@losses
+@pytest.mark.parametrize("storage", STORAGES)
 def test_models_that_share_a_reading_are_seen_as_alone(loss, storage):
     X, y = arriving(150)
     models = np.array([3.0 * W, np.zeros(5), 1e200 * W, 1e307 * W, 1e308 * W, W])
