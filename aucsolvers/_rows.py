@@ -434,7 +434,7 @@ def _compile_add_four(rows, i, j, p, q, a, b, c, d, w):
     return dense if isinstance(rows, types.Array) else csr
 
 
-@overload(add_twice, jit_options={"nogil": True, "fastmath": {"contract"}})
+@overload(add_twice, jit_options={"nogil": True, "fastmath": {"contract"}, "forceinline": True})
 def _compile_add_twice(rows, i, step, w, other_step, v):
     def dense(rows, i, step, w, other_step, v):
         for k in range(rows.shape[1]):
