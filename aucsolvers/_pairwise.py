@@ -4,25 +4,38 @@ import numpy as np
 from scipy import sparse
 
 from aucsolvers._jit import kernel
-from aucsolvers._rows import REDUCE, inner, row_scores, weighted_row_sum, with_short_indices, zeros_in_lines
+from aucsolvers._rows import (
+    REDUCE,
+    inner,
+    row_scores,
+    weighted_row_sum,
+    width_in_lines,
+    with_short_indices,
+    zeros_in_lines,
+)
 from aucsolvers.metrics import square_slopes
+
+COPIED = 4096  # rows at a time that a block takes in, by a copy in between
 
 
 def split_classes(X, y):
     """Return the positive and the negative rows as blocks of their own, C-ordered or canonical CSR.
 
-    Contiguous blocks let a kernel address a row by its class index. Dense ones begin with a cache line: where a row is
-    a whole number of lines, each row does. CSR blocks have short indices, and their columns are sorted and unique,
-    which the merge of two rows relies on. The input is not changed.
+    Contiguous blocks let a kernel address a row by its class index. Dense ones begin with a cache line and may have
+    columns of zeros behind, as ``width_in_lines`` tells. CSR blocks have short indices, and their columns are sorted
+    and unique, which the merge of two rows relies on. The input is not changed.
     """
     return _block(X, y > 0), _block(X, y < 0)
 
 
 def _block(X, chosen):
     if not sparse.issparse(X):
-        rows = zeros_in_lines(np.count_nonzero(chosen), X.shape[1], dtype=X.dtype)
-        # with mode="raise" NumPy would fill a copy of its own first
-        return np.take(X, np.flatnonzero(chosen), axis=0, out=rows, mode="clip")
+        places = np.flatnonzero(chosen)
+        rows = zeros_in_lines(len(places), width_in_lines(X), dtype=X.dtype)
+        for start in range(0, len(places), COPIED):
+            stop = start + COPIED
+            rows[start:stop, : X.shape[1]] = X[places[start:stop]]
+        return rows
     rows = sparse.csr_array(X[chosen])
     rows.sum_duplicates()
     return with_short_indices(rows)

@@ -118,17 +118,21 @@ def zeros_in_lines(*shape, dtype=np.float64):
     return room[start : start + size].reshape(shape)
 
 
-def in_lines(X):
-    """Return X such that rows are whole cache lines, for solvers that read them often; sparse rows as they are.
+def width_in_lines(X):
+    """Return how many columns, the last ones zeros, make the dense rows of X whole cache lines.
 
-    Columns of zeros are added where that takes at most half as much memory again. Loops over 30 features take a third
-    longer than over 32, which leave no rest.
+    Loops over 30 features take a third longer than over 32, which leave no rest. Where zeros took more than a quarter
+    as much memory again, the columns stay as they are: reading them would cost as much.
     """
+    width = -(-X.shape[1] * X.itemsize // LINE) * LINE // X.itemsize
+    return width if 4 * width <= 5 * X.shape[1] else X.shape[1]
+
+
+def in_lines(X):
+    """Return X with rows of ``width_in_lines``, for solvers that read them often; sparse rows as they are."""
     if sparse.issparse(X):
         return X
-    width = -(-X.shape[1] * X.itemsize // LINE) * LINE // X.itemsize
-    if 2 * width > 3 * X.shape[1]:
-        width = X.shape[1]
+    width = width_in_lines(X)
     if width == X.shape[1] and X.ctypes.data % LINE == 0:
         return X
     rows = zeros_in_lines(X.shape[0], width, dtype=X.dtype)

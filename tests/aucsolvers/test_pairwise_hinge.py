@@ -113,11 +113,11 @@ class TestKernels:
         X = X.astype(dtype).astype(np.float64)
         rows, columns = (side[:n_visits] for side in self.visits(X, y, order))
         pos, neg = split_classes(storage(X.astype(dtype)), y)
-        alpha, w = np.zeros((pos.shape[0], neg.shape[0])), np.zeros(X.shape[1])
+        alpha, w = np.zeros((pos.shape[0], neg.shape[0])), np.zeros(pos.shape[1])
         sweep = module._bind(module._dual_sweep_dense, module._dual_sweep_sparse, pos, neg)
         change = sweep(rows, columns, alpha.reshape(-1), w, lam * alpha.size)
         expected_w, expected_alpha = self.dual_twin(X, y, rows, columns, lam)
-        np.testing.assert_allclose(w, expected_w, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(w[: X.shape[1]], expected_w, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(alpha, expected_alpha, rtol=0, atol=1e-12)
         assert change == pytest.approx(alpha.sum(), rel=1e-12)
 
@@ -130,24 +130,38 @@ class TestKernels:
         X = X.astype(dtype).astype(np.float64)
         rows, columns = self.visits(X, y, order)
         pos, neg = split_classes(storage(X.astype(dtype)), y)
-        step_sum = np.zeros(X.shape[1])
+        step_sum = np.zeros(pos.shape[1])
         sweep = partial(module._gradient_sweep, as_rows(pos), as_rows(neg))
         # in two calls: t and the sum are carried over
         total = sweep(rows[:50], columns[:50], 0, 0.0, step_sum, lam)
         total = sweep(rows[50:], columns[50:], 50, total, step_sum, lam)
         expected_w, expected_total = self.gradient_twin(X, y, rows, columns, lam)
-        np.testing.assert_allclose(step_sum / (lam * len(rows)), expected_w, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(step_sum[: X.shape[1]] / (lam * len(rows)), expected_w, rtol=1e-12, atol=1e-12)
         assert total == pytest.approx(expected_total, rel=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("arrange", [np.ascontiguousarray, np.asfortranarray, lambda X: X[:, ::-1]])
-def test_the_classes_are_blocks_that_begin_with_a_cache_line(arrange, dtype):
-    X, y = small(9, 14, 5)
+@pytest.mark.parametrize(("d", "width"), [(5, 5), (16, 16), (15, 16)])
+def test_the_classes_are_blocks_of_cache_lines(arrange, dtype, d, width, monkeypatch):
+    monkeypatch.setattr("aucsolvers._pairwise.COPIED", 4)  # of 9 and 14 rows
+    X, y = small(9, 14, d)
     X = arrange(X.astype(dtype))
     for block, label in zip(split_classes(X, y), (1.0, -1.0), strict=True):
         assert block.dtype == dtype and block.flags.c_contiguous and block.ctypes.data % 64 == 0
-        np.testing.assert_array_equal(block, X[y == label])
+        np.testing.assert_array_equal(block[:, :d], X[y == label])
+        assert block.shape[1] == width and not block[:, d:].any()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_columns_of_zeros_behind_leave_no_trace(solver, monkeypatch):
+    X, y = small(20, 50, 22)
+    model = solver(lam=1e-2, tol=0.0, max_iter=5, random_state=0).fit(X, y)
+    monkeypatch.setattr("aucsolvers._pairwise.width_in_lines", lambda X: X.shape[1])
+    alone = clone(model).fit(X, y)
+    assert model.coef_.shape == (1, 22)
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9)
+    np.testing.assert_allclose(model.objective_, alone.objective_, rtol=1e-12)
 
 
 class TestOrderOfVisits:
