@@ -128,7 +128,6 @@ def _measure_square(rows, models):
     centres = rows.means @ models[-1]
     group = rows.positive.view(np.uint8)
     _read_square(as_rows(rows.X), group, models, centres, 1.0 / rows.counts, scores, product, rest)
-    rest /= rows.counts
     error = 1.0 - (centres[1] + rest[1] - centres[0] - rest[0])
     gradient = product - rest @ rows.means - error * (rows.means[1] - rows.means[0])
     return gradient, ((mean_pair_square(ranking.pos, ranking.neg), ranking) for ranking in _rankings(scores, rows))
@@ -172,20 +171,22 @@ def _score_models(rows, models, scores):
 
 @kernel(fastmath=REDUCE)
 def _read_square(rows, group, models, centres, shares, scores, product, rest):
-    """Fill the scores of all models; add the last one's share (s_i - centre) x_i to product, s_i - centre to rest."""
+    """Fill the scores of all models; add t_i x_i to product and t_i to rest, t_i = share (s_i - centre) by the last."""
     size, last, total, of_pos = _block_size(product), models.shape[0] - 1, 0.0, 0.0
     slopes, spare = np.empty(size), _spare(product)
     for start in range(0, group.size, size):
         stop = min(start + size, group.size)
         _score_block(rows, models, start, stop, scores)
+        # arithmetic for a choice, and below two sums in registers for one of each class: done eight at once
         for i in range(start, stop):
-            # arithmetic for a choice, and two sums in registers for one of each class, so that it is done eight at once
             is_pos = np.float64(group[i])
             is_neg = 1.0 - is_pos
             deviation = scores[last, i] - (is_neg * centres[0] + is_pos * centres[1])
             slopes[i - start] = (is_neg * shares[0] + is_pos * shares[1]) * deviation
-            total += deviation
-            of_pos += is_pos * deviation
+        # (a loop of its own, lest bits depend on addresses: see _rows.py)
+        for i in range(start, stop):
+            total += slopes[i - start]
+            of_pos += np.float64(group[i]) * slopes[i - start]
         _add_block(rows, start, stop, slopes, product, spare)
     _add_spare(spare, product)
     rest[0] += total - of_pos
