@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from compiled import guarded_loops
 from installed import AUCFLOW, environment, run
 
 from flows.warmup import warmup_command
@@ -46,6 +47,28 @@ for name in ("u1", "u2", "wu"):
 more = [kernel for kernel in warmup.kernels() if len(kernel.signatures) > before.get(kernel, 0)]
 assert not more, more
 """
+# Stores and sums in one loop; the second only stores.
+CARELESS = """
+import numpy as np
+from aucsolvers._jit import kernel
+from aucsolvers._rows import REDUCE
+
+@kernel(fastmath=REDUCE)
+def careless(x, y, by):
+    total = 0.0
+    for i in range(y.size):
+        y[i] = 2.0 * x[i + by]
+        total += y[i]
+    return total
+
+@kernel(fastmath=REDUCE)
+def careful(x, y, by):
+    for i in range(y.size):
+        y[i] = 2.0 * x[i + by]
+
+careless(np.ones(9), np.ones(8), 1)
+careful(np.ones(9), np.ones(8), 1)
+"""
 
 
 def test_after_it_no_fit_meets_a_kernel_that_is_not_there():
@@ -71,12 +94,27 @@ def test_it_says_what_it_did_for_each_entry_and_where_the_kernels_are(tmp_path):
 @pytest.mark.slow
 def test_from_nothing_it_compiles_all_and_the_next_one_loads_all(tmp_path):
     cache = tmp_path / "kernels"
-    first = run(tmp_path, "warmup", NUMBA_CACHE_DIR=str(cache)).stdout
-    compiled = int(re.match(r"(\d+) kernels compiled", first).group(1))
+    first = run(tmp_path, "warmup", NUMBA_CACHE_DIR=str(cache), NUMBA_DUMP_OPTIMIZED="1").stdout
+    compiled = int(re.search(r"^(\d+) kernels compiled", first, re.MULTILINE).group(1))
     assert compiled > 30
     assert str(cache) in first
+    loops = list(guarded_loops(first))
+    assert len(loops) > 50
+    assert {function for function, sums in loops if sums} == set(), "bits depend on where arrays lie: see _rows.py"
     second = run(tmp_path, "warmup", NUMBA_CACHE_DIR=str(cache)).stdout
     assert second.startswith("0 kernels compiled, ")
+
+
+def test_a_sum_whose_order_depends_on_where_arrays_lie_is_seen(tmp_path):
+    (tmp_path / "kernels.py").write_text(CARELESS)
+    env = os.environ | {"NUMBA_DUMP_OPTIMIZED": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, tmp_path / "kernels.py"], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loops = set(guarded_loops(done.stdout))
+    assert {(sums, "careless" in function, "careful" in function) for function, sums in loops} == {
+        (True, True, False),
+        (False, False, True),
+    }
 
 
 def test_an_interrupt_ends_it_and_keeps_what_is_compiled(tmp_path):
