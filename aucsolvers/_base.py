@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -88,10 +89,11 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
     def _validate_arrays(self, X, y, dtype, read=True, reset=True):
         """Return X, C-ordered or CSR, and y, checked, and their labels if these are two whole numbers, or None.
 
-        Arrays that are to be taken as they are skip scikit-learn's checks, which cost more than a fit to few rows.
+        Arrays that are to be taken as they are skip scikit-learn's checks, which cost more than a fit to few rows, and
+        read sparse ones twice.
         """
         labels = two_whole_numbers(y) if _is_plain(X, y, dtype) and (reset or self._has_known_columns(X)) else None
-        if labels is not None and (not read or squares_are_small(X)):
+        if labels is not None and (not (read or sparse.issparse(X)) or squares_are_small(X)):
             self.n_features_in_ = X.shape[1]
             vars(self).pop("feature_names_in_", None)  # of an earlier fit, to a frame
             return X, y, labels
@@ -133,12 +135,14 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
 
 def _is_plain(X, y, dtype):
     """Return whether X and y are arrays that scikit-learn's checks would hand back as they are, their values apart."""
+    if type(X) in (sparse.csr_array, sparse.csr_matrix):
+        laid_out = len(X.shape) == 2 and X.nnz > 0
+    else:
+        laid_out = type(X) is np.ndarray and X.ndim == 2 and X.flags.c_contiguous and X.size > 0
     return (
-        type(X) is type(y) is np.ndarray
-        and X.ndim == 2
+        laid_out
         and X.dtype in (dtype if isinstance(dtype, tuple) else (dtype,))
-        and X.flags.c_contiguous
-        and X.size > 0
+        and type(y) is np.ndarray
         and y.shape == X.shape[:1]
     )
 
