@@ -16,7 +16,7 @@ v_i = dD/dbeta_i = y_i - g_i - f(x_i) - D_ii beta_i is kept up to date. From top
 kernel and its columns, compiled kernels.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,8 +31,10 @@ from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._rows import FLOATS, FULL, filled_up, row_scores, squared_norms, stored_once
+from aucsolvers._width import leave_one_out_gamma
 
 KERNELS = ("rbf", "linear", "poly")
+GAMMAS = ("scale", "loo")
 BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
 # Columns are computed a block at a time: more would be faster each, but fewer of them used. Where they are short the
 # call itself costs as much as BLOCK_ENTRIES.
@@ -67,9 +69,10 @@ class KernelSVM(BinaryScorer):
         Cost of a unit of loss, > 0.
     kernel : {"rbf", "linear", "poly"}, default="rbf"
         k(x, z) = exp(-gamma ||x - z||^2), x'z, or (gamma x'z + coef0)^degree.
-    gamma : "scale" or float, default="scale"
+    gamma : "scale", "loo" or float, default="scale"
         > 0; "scale" is 1/(n_features * variance of all entries of X), rows counted by their sample weight, or 1 if that
-        variance is 0.
+        variance is 0. "loo", for "rbf", is that of 1/16, 1/8, ..., 4 times as much which MarginMeanSVM's "loo" takes,
+        by errors of rows left out.
     degree : int, default=3
         >= 1.
     coef0 : float, default=0.0
@@ -101,6 +104,8 @@ class KernelSVM(BinaryScorer):
         b = sum_i beta_i, or 0.
     coef_ : ndarray of shape (1, n_features)
         w, for kernel="linear" only.
+    gamma_ : float
+        The gamma in use, for "rbf" and "poly".
     classes_ : ndarray of shape (2,)
         ``classes_[1]`` is the positive class.
     objective_ : float
@@ -188,8 +193,10 @@ class KernelSVM(BinaryScorer):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_positive("C", self.C)
         check_choice("kernel", self.kernel, KERNELS)
-        if not (isinstance(self.gamma, str) and self.gamma == "scale"):
+        if not (isinstance(self.gamma, str) and self.gamma in GAMMAS):
             check_positive("gamma", self.gamma)
+        if isinstance(self.gamma, str) and self.gamma == "loo" and self.kernel != "rbf":
+            raise ValueError(f"Expected gamma='loo' with kernel='rbf' alone, got kernel={self.kernel!r}. Set a number.")
         check_count("degree", self.degree)
         if self.coef0 != 0:
             check_positive("coef0", self.coef0)
@@ -200,6 +207,11 @@ class KernelSVM(BinaryScorer):
 
     def fit(self, X, y, sample_weight=None):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
+        self.fit_scores(X, y, sample_weight)
+        return self
+
+    def fit_scores(self, X, y, sample_weight=None):
+        """Fit, and return the scores of the rows of X whose weight is not 0, up to rounding: the solver knows them."""
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
         X = stored_once(X)
@@ -207,7 +219,7 @@ class KernelSVM(BinaryScorer):
         weighted = np.flatnonzero(cost > 0)
         if len(weighted) < len(y):
             X, y, cost = X[weighted], y[weighted], cost[weighted]
-        self._kernel = Kernel.of(self, X, None if sample_weight is None else np.asarray(sample_weight)[weighted])
+        self._kernel = Kernel.of(self, X, y, None if sample_weight is None else np.asarray(sample_weight)[weighted])
         result = solve_kernel_svm(
             X,
             y,
@@ -223,7 +235,8 @@ class KernelSVM(BinaryScorer):
         # n numbers that a stored model does not need, unless it is to go on from here
         if self.warm_start:
             self._beta = result.beta
-        return self._publish(result, X, weighted)
+        self._publish(result, X, weighted)
+        return result.scores
 
     def _publish(self, result, X, rows):
         """Set the fitted attributes from the driver's result; ``rows`` are the input's row numbers of X."""
@@ -234,7 +247,14 @@ class KernelSVM(BinaryScorer):
         self.dual_coef_ = signed.reshape(1, -1)
         self.intercept_ = np.array([self._kernel.constant * signed.sum()])
         self._publish_certificate(result)
-        return self
+
+    @property
+    def gamma_(self):
+        """The gamma in use, of the kernels that have one."""
+        if self.kernel == "linear":
+            raise AttributeError("gamma_ exists for kernel='rbf' and 'poly' only, not for 'linear'")
+        check_is_fitted(self)
+        return self._kernel.gamma
 
     @property
     def coef_(self):
@@ -497,12 +517,17 @@ class Kernel:
     origin: np.ndarray | None  # dense Gaussian rows are moved by it: distances stay, their rounding becomes small
 
     @classmethod
-    def of(cls, svm, X, weight=None):
-        """Return the kernel that the parameters of ``svm`` describe, for training rows X and their sample weights."""
+    def of(cls, svm, X, y=None, weight=None):
+        """Return the kernel that the parameters of ``svm`` describe, for training rows X and their sample weights.
+
+        The labels, +-1, are for gamma="loo" alone.
+        """
         X = stored_once(X)
         origin = None if sparse.issparse(X) or svm.kernel != "rbf" else X.mean(axis=0, dtype=np.float64)
         gamma = scale_gamma(X, weight) if isinstance(svm.gamma, str) else float(svm.gamma)
-        return cls(svm.kernel, gamma, svm.degree, svm.coef0, 1.0 if svm.fit_intercept else 0.0, origin)
+        kernel = cls(svm.kernel, gamma, svm.degree, svm.coef0, 1.0 if svm.fit_intercept else 0.0, origin)
+        chosen = isinstance(svm.gamma, str) and svm.gamma == "loo"
+        return replace(kernel, gamma=leave_one_out_gamma(kernel, X, y)) if chosen else kernel
 
     def points(self, X):
         """Return the rows of X as the other methods take them, dense ones as a copy."""

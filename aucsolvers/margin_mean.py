@@ -24,23 +24,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dtrtri
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from aucsolvers._base import BinaryScorer, SolverResult
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
-from aucsolvers.kernel_svm import Kernel, KernelSVM, solve_kernel_svm
+from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, solve_kernel_svm
 from aucsolvers.metrics import best_gmean_threshold
 from aucsolvers.svm import solve_linear_svm
 
 KERNELS = ("linear", "rbf")
 THRESHOLDS = ("gmean", "zero")
-GAMMAS = ("scale", "loo")
-DOUBLINGS = range(-4, 3)  # of "scale": the gammas that "loo" chooses among
-TRIAL_COST = 1000.0  # weight of the mean squared error, beside 1/2 ||w||^2, in the machine that it tries them with
-TRIAL_ROWS = 200  # it takes O(n^3) operations
-TRIAL_ERRORS = 2.0  # standard errors by which a wider kernel may be worse
 
 
 # Estimators ------------------------------------------------------------------------------------------------------
@@ -64,10 +58,8 @@ class MarginMeanScorer(BinaryScorer):
         check_choice("threshold", self.threshold, THRESHOLDS)
 
     def _gaussian(self, X, y):
-        """Return the kernel for training rows X and labels y = +-1: KernelSVM's but for the gamma "loo"."""
-        chosen = self.gamma == "loo"
-        gaussian = Kernel.of(KernelSVM(gamma="scale" if chosen else self.gamma, fit_intercept=self.fit_intercept), X)
-        return replace(gaussian, gamma=leave_one_out_gamma(gaussian, X, y)) if chosen else gaussian
+        """Return the kernel for training rows X and labels y = +-1: KernelSVM's."""
+        return Kernel.of(KernelSVM(gamma=self.gamma, fit_intercept=self.fit_intercept), X, y)
 
     def _publish_linear(self, result, X, y):
         """Set the fitted attributes of a linear model from a driver's result; warn if it did not converge."""
@@ -126,7 +118,7 @@ class MarginMeanSVM(MarginMeanScorer):
         > 0, for "rbf"; 1/sigma^2 for the source's sigma. "scale" is 1/(n_features * variance of all entries of X), or 1
         if that variance is 0. "loo" is 1/16, 1/8, ..., 4 times that: the smallest with which a least-squares SVM, both
         classes of equal weight, has a mean square error on rows that are left out within two standard errors of the
-        least. That takes one inverse for each and no further fit: some milliseconds, as of more than 200 rows 200 are
+        least. That takes one inverse for each and no further fit: some milliseconds, as of more than 150 rows 150 are
         taken, those of the rare class first.
     fit_intercept : bool, default=True
         Whether b is fitted, as the weight of a constant feature, which the margin mean pulls at as well; otherwise 0.
@@ -270,51 +262,6 @@ class Terms(NamedTuple):
     def value(self, square_norm, margins):
         """Return F."""
         return float(0.5 * square_norm - self.mean @ margins + self.cost @ np.maximum(1.0 - margins, 0.0))
-
-
-# The kernel's width --------------------------------------------------------------------------------------------------
-
-
-def leave_one_out_gamma(gaussian, X, y):
-    """Return the gamma out of 1/16, 1/8, ..., 4 times ``gaussian``'s that is chosen by the errors of rows left out.
-
-    The scores are those of the least-squares SVM, both classes of equal weight omega_i = n / (2 n_class): with s = +-1,
-
-        1/2 ||w||^2 + c/(2n) sum_i omega_i (s_i - f(x_i))^2    is least at    f = K beta, (K + n/c Omega^-1) beta = s,
-
-    and without row i its error there is beta_i / (M^-1)_ii, M being that matrix. Best is the least mean of its squares,
-    omega-weighted. Chosen is the smallest gamma that is not worse by more than TRIAL_ERRORS standard errors of the
-    difference, taken row by row: where the rows do not tell, the wider kernel, whose scores vary less. Of many rows
-    TRIAL_ROWS are taken, of the rare class up to half.
-    """
-    rows = _trial_rows(y)
-    signs, points = y[rows], gaussian.points(X[rows])
-    n, n_pos = len(rows), np.count_nonzero(signs > 0)
-    weights = np.where(signs > 0, n / (2.0 * n_pos), n / (2.0 * (n - n_pos)))
-    gammas = gaussian.gamma * 2.0 ** np.array(DOUBLINGS)
-    values, losses = replace(gaussian, gamma=gammas[0]).between(points, points), np.empty((len(gammas), n))
-    for loss in losses:
-        system = values + gaussian.constant
-        system.flat[:: n + 1] += n / (TRIAL_COST * weights)
-        root = dtrtri(dpotrf(system.T, lower=True, overwrite_a=True)[0], lower=True, overwrite_c=True)[0]
-        # M^-1 = root' root
-        loss[:] = weights * (((root @ signs) @ root) / np.einsum("ij,ij->j", root, root)) ** 2
-        values *= values  # exp(-2 gamma ||x - z||^2)
-    means = losses.mean(axis=1)
-    excess = losses - losses[means.argmin()]
-    # both classes are given, their rows drawn
-    error = np.sqrt(sum(of.sum() * excess[:, of].var(axis=1) for of in (signs > 0, signs < 0))) / n
-    return float(gammas[np.argmax(means - means.min() <= TRIAL_ERRORS * error)])
-
-
-def _trial_rows(y):
-    """Return the numbers of all rows, or of TRIAL_ROWS: evenly spaced among either class."""
-    if len(y) <= TRIAL_ROWS:
-        return np.arange(len(y))
-    rare, common = sorted((np.flatnonzero(y > 0), np.flatnonzero(y < 0)), key=len)
-    quota = min(len(rare), TRIAL_ROWS // 2)
-    chosen = ((rare, quota), (common, TRIAL_ROWS - quota))
-    return np.sort(np.concatenate([rows[np.arange(count) * len(rows) // count] for rows, count in chosen]))
 
 
 # Drivers ---------------------------------------------------------------------------------------------------------

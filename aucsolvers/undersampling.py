@@ -8,13 +8,17 @@ from sklearn.base import clone
 from aucsolvers._base import CONVERGED
 from aucsolvers._hinge import objective_of_best_constant, row_costs
 from aucsolvers._params import as_generator, check_choice, check_count
+from aucsolvers._width import some_rows
+from aucsolvers.kernel_svm import KernelSVM
 from aucsolvers.svm import LinearSVM
 
+KERNELS = ("linear", "rbf")
 SCHEMES = ("auto", "u1", "u2", "wu")
 RATIO_OF_U2 = 10  # U1 below this imbalance ratio, U2 from it on, which looks at this many rows per minority row
 # Of |b|, what scores of an SVM that does not tell its objective have to differ from it: where w = 0 is the optimum,
 # solvers may leave less (LIBLINEAR 1e-12), and where it is not, it takes C of 1e-8 and an unpenalised b to get there.
 LEAST_SPREAD = 1e-7
+MOST_ROWS = 10_000  # that a Gaussian hyperplane is fitted to: a second or so, which grows as their square
 
 
 class GeometricUnderSampler(BaseCleaningSampler):
@@ -38,13 +42,17 @@ class GeometricUnderSampler(BaseCleaningSampler):
     scheme : {"auto", "u1", "u2", "wu"}, default="auto"
     n_bins : int, default=10
         M >= 1; the source does not give it. M = 1 keeps every row (under u2: every one of the nearest).
+    kernel : {"linear", "rbf"}, default="linear"
+        Where no ``estimator`` is given: whether the hyperplane is that of ``LinearSVM(class_weight="balanced")`` or, in
+        a Gaussian kernel's space, of ``KernelSVM(gamma="loo", class_weight="balanced")``. Take "rbf" before
+        a solver with Gaussian scores: rows that a straight boundary passes by may be the ones next to theirs.
+        Without weights the hinge loss of a rare class is cheapest paid, w is 0 up to rounding, and distances to that
+        hyperplane are noise.
     estimator : classifier with ``decision_function``, default=None
-        A linear model (``coef_``) or a kernel SVM (``dual_coef_``, ``support_vectors_``), for two classes: ours, and
-        scikit-learn's LinearSVC, SVC and NuSVC with any kernel but a precomputed or callable one. A clone of it is
-        fitted. To use a model that is already fitted, pass ``sklearn.frozen.FrozenEstimator(model)``. None is
-        ``LinearSVM(class_weight="balanced")``: without weights the hinge loss of a rare class is cheapest paid, w is
-        0 up to rounding, and distances to that hyperplane are noise. Features are taken as they are: put the scaler
-        *before* the sampler in the pipeline.
+        In place of those, a linear model (``coef_``) or a kernel SVM (``dual_coef_``, ``support_vectors_``), for two
+        classes: ours, and scikit-learn's LinearSVC, SVC and NuSVC with any kernel but a precomputed or callable one. A
+        clone of it is fitted. To use a model that is already fitted, pass ``sklearn.frozen.FrozenEstimator(model)``.
+        Features are taken as they are: put the scaler *before* the sampler in the pipeline.
     sampling_strategy : str, list or callable, default="auto"
         Which classes to sample, as for imbalanced-learn's cleaning methods; "auto" is all but the minority.
     random_state : None, int, RandomState or Generator, default=None
@@ -79,6 +87,10 @@ class GeometricUnderSampler(BaseCleaningSampler):
     hyperplane separates it from all others together; each sampled class then gets its own bins and, under u2, its own
     nearest rows, so that no class is lost.
 
+    Of more than 10,000 rows the Gaussian hyperplane is fitted to 10,000: up to 5,000 of the minority, evenly spaced in
+    either class. On 24 development sets (LIBSVM, UCI and scikit-learn's, ratio 6 to 80, none of Lu et al.) u2 and ZOVR
+    with a Gaussian kernel had a mean test G-mean of 88.0 % with it and of 87.4 % with the linear one.
+
     The draw takes one uniform number per row outside the minority class, in input order: a row is kept if its number is
     below rho (u1, u2), or among the ceil(rho n_q) smallest of its bin (wu).
 
@@ -110,10 +122,20 @@ class GeometricUnderSampler(BaseCleaningSampler):
 
     # Not BaseUnderSampler, whose contract is a given number of rows per class: here chance decides how many go.
 
-    def __init__(self, scheme="auto", *, n_bins=10, estimator=None, sampling_strategy="auto", random_state=None):
+    def __init__(
+        self,
+        scheme="auto",
+        *,
+        n_bins=10,
+        kernel="linear",
+        estimator=None,
+        sampling_strategy="auto",
+        random_state=None,
+    ):
         super().__init__(sampling_strategy=sampling_strategy)
         self.scheme = scheme
         self.n_bins = n_bins
+        self.kernel = kernel
         self.estimator = estimator
         self.random_state = random_state
 
@@ -126,11 +148,8 @@ class GeometricUnderSampler(BaseCleaningSampler):
         self.scheme_ = self.scheme if self.scheme != "auto" else "u1" if self.imbalance_ratio_ < RATIO_OF_U2 else "u2"
 
         estimator_stream, draw_stream = as_generator(self.random_state).spawn(2)
-        self.estimator_ = self._fit_estimator(X, y == minority, estimator_stream)
-        if _is_no_better_than_a_constant(self.estimator_, y == minority):
-            raise _no_hyperplane(self.estimator_)
         majority = np.flatnonzero(y != minority)
-        self.distances_ = hyperplane_distances(self.estimator_, X)[majority]
+        self.distances_ = self._measure(X, y == minority, estimator_stream)[majority]
         uniforms = draw_stream.random(len(majority))
 
         self.rates_ = np.ones(len(majority))
@@ -148,12 +167,32 @@ class GeometricUnderSampler(BaseCleaningSampler):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_choice("scheme", self.scheme, SCHEMES)
         check_count("n_bins", self.n_bins)
+        check_choice("kernel", self.kernel, KERNELS)
+        if self.kernel != "linear" and self.estimator is not None:
+            raise ValueError(
+                f"Expected kernel or estimator, got kernel={self.kernel!r} and {type(self.estimator).__name__}. "
+                "Leave kernel at 'linear': the hyperplane is the estimator's."
+            )
 
-    def _fit_estimator(self, X, is_minority, stream):
-        estimator = LinearSVM(class_weight="balanced") if self.estimator is None else clone(self.estimator)
-        if estimator.get_params().get("random_state", 0) is None:
-            estimator.set_params(random_state=int(stream.integers(2**31)))
-        return estimator.fit(X, is_minority.astype(int))
+    def _measure(self, X, is_minority, stream):
+        """Fit the estimator and return every row's distance from its hyperplane."""
+        labels, scores = is_minority.astype(int), None
+        if self.estimator is None and self.kernel == "rbf":
+            svm = self.estimator_ = KernelSVM(gamma="loo", class_weight="balanced")
+            rows = some_rows(labels - 0.5, MOST_ROWS)
+            if len(rows) < len(labels):
+                labels = labels[rows]
+                svm.fit(X[rows], labels)
+            else:
+                scores = svm.fit_scores(X, labels)
+        else:
+            self.estimator_ = LinearSVM(class_weight="balanced") if self.estimator is None else clone(self.estimator)
+            if self.estimator_.get_params().get("random_state", 0) is None:
+                self.estimator_.set_params(random_state=int(stream.integers(2**31)))
+            self.estimator_.fit(X, labels)
+        if _is_no_better_than_a_constant(self.estimator_, labels):
+            raise _no_hyperplane(self.estimator_)
+        return hyperplane_distances(self.estimator_, X, scores)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -161,8 +200,11 @@ class GeometricUnderSampler(BaseCleaningSampler):
         return tags
 
 
-def hyperplane_distances(estimator, X):
-    """Return |f(x)| / ||w|| for the rows of X, f and w being those of a fitted two-class linear model or kernel SVM."""
+def hyperplane_distances(estimator, X, scores=None):
+    """Return |f(x)| / ||w|| for the rows of X, f and w being those of a fitted two-class linear model or kernel SVM.
+
+    ``scores`` are f(x) where the rows are all those that the model was fitted to and these are known.
+    """
     is_linear = hasattr(estimator, "coef_")
     # of a precomputed kernel scikit-learn keeps no vectors
     is_kernel = hasattr(estimator, "dual_coef_") and np.shape(getattr(estimator, "support_vectors_", None))[:1] > (0,)
@@ -171,13 +213,18 @@ def hyperplane_distances(estimator, X):
             f"Expected a linear model (coef_) or a kernel SVM (dual_coef_, support_vectors_), got "
             f"{type(estimator).__name__}. Pass an SVM, and put its preprocessing before the sampler in the pipeline."
         )
-    scores = estimator.decision_function(X)
+    known = scores is not None
+    scores = scores if known else estimator.decision_function(X)
     if np.ndim(scores) != 1 or not np.isfinite(scores).all():
         raise ValueError(
             f"Expected one finite score per row, got shape {np.shape(scores)} from {type(estimator).__name__}. "
             "Fit it on two classes, and scale the features first."
         )
-    norm = _linear_norm(estimator, scores) if is_linear else _kernel_norm(estimator)
+    if is_linear:
+        norm = _linear_norm(estimator, scores)
+    else:
+        of_vectors = scores[estimator.support_] if known else estimator.decision_function(estimator.support_vectors_)
+        norm = _kernel_norm(estimator, of_vectors)
     if not norm > 0:
         raise _no_hyperplane(estimator)
     return np.abs(scores) / norm
@@ -190,12 +237,15 @@ def _no_hyperplane(estimator):
     )
 
 
-def _is_no_better_than_a_constant(svm, is_minority):
-    """Tell whether a LinearSVM that arrived is no lower than w = 0 with the best b: then its w is what tol leaves."""
-    if not isinstance(svm, LinearSVM) or svm.status_ != CONVERGED:
+def _is_no_better_than_a_constant(svm, labels):
+    """Tell whether an SVM of ours that arrived is no lower than w = 0 with the best b: then its w is what tol leaves.
+
+    ``labels`` are those that it was fitted to, 1 for the minority.
+    """
+    if not isinstance(svm, LinearSVM | KernelSVM) or svm.status_ != CONVERGED:
         return False
-    cost = row_costs(svm.C, svm.class_weight, svm.classes_, np.where(is_minority, 1.0, -1.0), None)
-    sums = cost[~is_minority].sum(), cost[is_minority].sum()
+    cost = row_costs(svm.C, svm.class_weight, svm.classes_, labels - 0.5, None)
+    sums = cost[labels == 0].sum(), cost[labels == 1].sum()
     return svm.objective_ >= objective_of_best_constant(*sums, svm.loss == "squared_hinge", svm.fit_intercept)
 
 
@@ -207,8 +257,8 @@ def _linear_norm(linear, scores):
     return np.linalg.norm(linear.coef_.data if sparse.issparse(linear.coef_) else linear.coef_)
 
 
-def _kernel_norm(svm):
-    """Return ||w|| of a kernel SVM, w = sum_j a_j phi(x_j) over its support vectors.
+def _kernel_norm(svm, scores):
+    """Return ||w|| of a kernel SVM, w = sum_j a_j phi(x_j) over its support vectors, whose scores f(x_j) are given.
 
     As f(x_j) - b = <w, phi(x_j)>,
 
@@ -218,7 +268,6 @@ def _kernel_norm(svm):
     the rounding of this sum is 0.
     """
     coefficients = svm.dual_coef_.toarray() if sparse.issparse(svm.dual_coef_) else svm.dual_coef_
-    scores = svm.decision_function(svm.support_vectors_)
     square = (coefficients @ (scores - svm.intercept_)).item()
     rounding = np.finfo(float).eps * (np.abs(coefficients) @ (np.abs(scores) + np.abs(svm.intercept_))).item()
     return np.sqrt(square) if square > rounding else 0.0

@@ -148,6 +148,7 @@ SOLVERS: dict[str, Entry] = {
     ),
 }
 
+BY_HYPERPLANE = ("auto", "u1", "u2", "wu")
 _SAMPLER = "aucsolvers:GeometricUnderSampler"
 SAMPLERS: dict[str, Entry | None] = {
     "none": None,

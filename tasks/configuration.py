@@ -211,6 +211,21 @@ class MethodConfig(Strict):
         return self.name or "+".join(parts)
 
     @property
+    def sampler_settings(self) -> dict[str, Any]:
+        """The sampler's parameters: those given, and for our under-samplers the kernel of the hyperplane.
+
+        Before a solver of Gaussian scores that is a Gaussian one, unless the method says otherwise.
+        """
+        if self.sampler not in catalogue.BY_HYPERPLANE or not self._is_gaussian:
+            return self.sampler_params
+        return {"kernel": "rbf"} | self.sampler_params
+
+    @property
+    def _is_gaussian(self) -> bool:
+        of_solver = dict(catalogue.solver(self.solver).params) | self.params
+        return self.kernel == "gaussian" or of_solver.get("kernel") == "rbf"
+
+    @property
     def main_parameter(self) -> str | None:
         """The first of the searched parameters, which curves are drawn over; None where there is none."""
         return next(iter(self.searched), None)

@@ -235,7 +235,7 @@ def track(
         "threshold": result.final.threshold,
     }
     params |= {f"solver__{k}": v for k, v in solver.get_params().items()}
-    params |= {f"sampler__{k}": v for k, v in method.sampler_params.items()}
+    params |= {f"sampler__{k}": v for k, v in method.sampler_settings.items()}
     kernel = chains(result.final.pipeline)[0].named_steps.get("kernel")
     if kernel is not None:
         params |= {f"kernel__{k}": v for k, v in kernel.get_params().items()} | {"gamma": kernel.gamma_}

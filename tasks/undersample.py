@@ -58,7 +58,7 @@ def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed:
     if entry is None:
         return Drawn(np.arange(len(y)), method.sampler)
     seeded = {"random_state": seed} if "random_state" in entry.parameter_names() else {}
-    sampler = entry.build(**method.sampler_params, **seeded)
+    sampler = entry.build(**method.sampler_settings, **seeded)
     # of two equally large classes our samplers spare the one that sorts first: the positive one, then
     sign = -1 if entry.is_ours else 1
     X_out, y_out = sampler.fit_resample(X, sign * y)

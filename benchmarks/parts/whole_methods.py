@@ -62,7 +62,8 @@ def read(path: Path) -> Table:
 
 
 def ours(solver: ZOVR | MarginMeanSVM) -> Pipeline:
-    return make_pipeline(StandardScaler(), GeometricUnderSampler("u2", random_state=SEED), solver)
+    sampler = GeometricUnderSampler("u2", kernel="rbf", random_state=SEED)  # as a config has it before such a solver
+    return make_pipeline(StandardScaler(), sampler, solver)
 
 
 def grid(*sampler: MWMOTE, **svc: str) -> GridSearchCV:

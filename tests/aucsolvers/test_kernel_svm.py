@@ -541,6 +541,24 @@ def test_a_rows_score_does_not_depend_on_the_rows_beside_it(kernel, n_features):
             assert_array_equal(svm.decision_function(X[rows]), whole[rows])
 
 
+@pytest.mark.parametrize("kernel", module.KERNELS)
+def test_the_scores_of_the_training_rows_come_with_the_fit(kernel):
+    X, y = moons()
+    svm = KernelSVM(kernel=kernel)
+    scores = svm.fit_scores(X, y)
+    assert_allclose(scores, svm.decision_function(X), atol=1e-10 * np.abs(scores).max())
+    weight = np.arange(len(y)) % 3  # a row without weight is not fitted, and has no score
+    assert_allclose(svm.fit_scores(X, y, weight), svm.decision_function(X[weight > 0]), atol=1e-10)
+    assert_array_equal(svm.dual_coef_, KernelSVM(kernel=kernel).fit(X, y, weight).dual_coef_)
+
+
+def test_the_gamma_in_use_is_told_where_there_is_one():
+    X, y = moons()
+    assert KernelSVM().fit(X, y).gamma_ == module.scale_gamma(X)
+    assert KernelSVM(kernel="poly", gamma=0.3).fit(X, y).gamma_ == 0.3
+    assert not hasattr(KernelSVM(kernel="linear").fit(X, y), "gamma_")
+
+
 class TestScaleGamma:
     def test_it_is_that_of_scikit_learn(self):
         X = np.random.default_rng(0).normal(3.0, 2.0, (40, 5))

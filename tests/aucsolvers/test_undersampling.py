@@ -22,6 +22,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, NuSVC
 
+from aucsolvers import undersampling as module
+from aucsolvers._width import some_rows
+from aucsolvers.kernel_svm import KernelSVM
 from aucsolvers.svm import LinearSVM
 from aucsolvers.undersampling import GeometricUnderSampler, bins_of_distance, hyperplane_distances
 
@@ -52,7 +55,10 @@ def resample(scheme, majority, n_min, seed=0, **parameters):
     return sampler
 
 
-@parametrize_with_checks([GeometricUnderSampler(scheme, random_state=0) for scheme in ("auto", "u1", "u2", "wu")])
+@parametrize_with_checks(
+    [GeometricUnderSampler(scheme, random_state=0) for scheme in ("auto", "u1", "u2", "wu")]
+    + [GeometricUnderSampler(kernel="rbf", random_state=0)]
+)
 def test_imbalanced_learn_contract(estimator, check):
     check(estimator)
 
@@ -287,6 +293,70 @@ class TestHyperplane:
             GeometricUnderSampler(estimator=Scorer()).fit_resample(*at_distances([1, 2, 3], 2))
 
 
+def ring(n=900, n_min=30, seed=0):
+    """A rare class in a disc within the other: a straight line tells nothing of who is near its edge."""
+    rng = np.random.default_rng(seed)
+    radius = np.append(rng.uniform(1.0, 4.0, n), rng.uniform(0.0, 0.8, n_min))
+    angle = rng.uniform(0.0, 2.0 * np.pi, n + n_min)
+    return radius[:, None] * np.c_[np.cos(angle), np.sin(angle)], np.repeat([0, 1], [n, n_min]), radius
+
+
+class TestGaussianHyperplane:
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    def test_distances_are_those_of_the_definition(self, form):
+        X, y, _ = ring()
+        sampler = GeometricUnderSampler(kernel="rbf", random_state=0)
+        sampler.fit_resample(form(X), y)
+        svm = sampler.estimator_
+        Z, a = X[svm.support_], svm.dual_coef_.ravel()
+        options = {"metric": "rbf", "gamma": svm.gamma_}
+        scores = pairwise_kernels(X, Z, **options) @ a + svm.intercept_
+        expected = np.abs(scores[y == 0]) / np.sqrt(a @ pairwise_kernels(Z, **options) @ a)
+        assert_allclose(sampler.distances_, expected, rtol=1e-7)
+
+    @pytest.mark.parametrize("scheme", ["u1", "u2", "wu"])
+    def test_it_is_that_of_a_balanced_kernel_machine(self, scheme):
+        X, y, _ = ring()
+        svm = KernelSVM(gamma="loo", class_weight="balanced")
+        ours, given = GeometricUnderSampler(scheme, kernel="rbf"), GeometricUnderSampler(scheme, estimator=svm)
+        for sampler in (ours, given):
+            sampler.set_params(random_state=3).fit_resample(X, y)
+        assert_allclose(ours.distances_, given.distances_, rtol=1e-9)
+        assert_array_equal(ours.sample_indices_, given.sample_indices_)
+
+    def test_it_keeps_the_rows_around_the_disc_where_a_line_keeps_any(self):
+        X, y, radius = ring()
+        around, kept = radius[y == 0] < 1.3, {}
+        for kernel in ("linear", "rbf"):
+            sampler = GeometricUnderSampler("u2", kernel=kernel, random_state=0)
+            sampler.fit_resample(X, y)
+            kept[kernel] = np.mean(sampler.rates_[around] > 0)
+        assert kept["linear"] < 0.6 < 0.9 < kept["rbf"]  # 300 of the 900 rows have a chance
+
+    def test_of_many_rows_it_is_fitted_to_some(self, monkeypatch):
+        X, y, _ = ring()
+        monkeypatch.setattr(module, "MOST_ROWS", 200)
+        sampler = GeometricUnderSampler(kernel="rbf", random_state=0)
+        sampler.fit_resample(X, y)
+        svm, rows = sampler.estimator_, some_rows(y - 0.5, 200)
+        assert np.isin(np.flatnonzero(y), rows).all() and len(rows) == 200
+        assert_array_equal(svm.support_vectors_, X[rows[svm.support_]])
+        assert_array_equal(sampler.distances_, hyperplane_distances(svm, X[y == 0]))
+        assert len(sampler.distances_) == len(sampler.rates_) == 900
+
+    @pytest.mark.parametrize("most", [10_000, 40])
+    def test_equal_rows_have_no_hyperplane(self, most, monkeypatch):
+        monkeypatch.setattr(module, "MOST_ROWS", most)
+        X, y = np.full((60, 2), 0.3), np.repeat([0, 1], [40, 20])
+        with pytest.raises(ValueError, match="got w = 0 from KernelSVM"):
+            GeometricUnderSampler(kernel="rbf").fit_resample(X, y)
+
+    def test_one_of_kernel_and_estimator(self):
+        sampler = GeometricUnderSampler(kernel="rbf", estimator=KnownPlane())
+        with pytest.raises(ValueError, match=r"kernel or estimator, got kernel='rbf' and KnownPlane.*Leave kernel"):
+            sampler.fit_resample(*at_distances([1, 2, 3], 2))
+
+
 class TestInput:
     @pytest.mark.parametrize("labels", [(0, 1), (1, 0), ("no", "yes"), (-1, 1)])
     def test_the_minority_is_found_by_counting(self, labels):
@@ -326,7 +396,8 @@ class TestInput:
         assert np.sum(y_kept == 0) == 30
 
     @pytest.mark.parametrize(
-        "bad", [{"scheme": "U1"}, {"scheme": None}, {"n_bins": 0}, {"n_bins": 2.5}, {"n_bins": "10"}]
+        "bad",
+        [{"scheme": "U1"}, {"scheme": None}, {"n_bins": 0}, {"n_bins": 2.5}, {"n_bins": "10"}, {"kernel": "poly"}],
     )
     def test_bad_parameters(self, bad):
         (name,) = bad

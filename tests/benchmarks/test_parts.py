@@ -95,8 +95,9 @@ def test_the_standard_error_is_of_the_mean_of_differences():
     assert whole_methods.standard_error(np.array([1.0, 3.0, 5.0, 7.0])) == pytest.approx(np.sqrt(20 / 3) / 2)
 
 
-def test_a_sampler_is_held_against_a_pass_over_the_rows_and_its_svm(rows):
-    contest = samplers.against_its_svm(rows, "u2")
+@pytest.mark.parametrize("kernel", samplers.MACHINES)
+def test_a_sampler_is_held_against_a_pass_over_the_rows_and_its_svm(rows, kernel):
+    contest = samplers.against_its_svm(rows, "u2", kernel)
     assert contest.least_ratio == pytest.approx(1 / 3)
     assert contest.ours.quality <= contest.peer.quality == 40  # negatives kept, of all
 

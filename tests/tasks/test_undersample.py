@@ -8,6 +8,7 @@ from imblearn.over_sampling import SMOTE, RandomOverSampler
 from scipy import sparse
 
 from aucsolvers.metrics import best_gmean_threshold
+from aucsolvers.undersampling import GeometricUnderSampler
 from tasks.configuration import ExperimentConfig
 from tasks.fit import fitting_rows
 from tasks.search import choose
@@ -116,6 +117,34 @@ def test_synthetic_rows_move_the_solver_and_never_the_threshold():
     bare = draw_sample(table, split, plain.methods[0], plain.preprocessing, 7)
     other = fit_model(table, split, bare, choose(table, split, plain.methods[0], plain, 4), plain.methods[0], plain, 4)
     assert not np.allclose(model.pipeline[-1].coef_, other.pipeline[-1].coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "method"),
+    [
+        ("linear", {"solver": "zovr"}),
+        ("rbf", {"solver": "zovr_rbf"}),
+        ("rbf", {"solver": "margin_mean_rbf"}),
+        ("rbf", {"solver": "kernel_svm"}),
+        ("rbf", {"solver": "svm_or", "kernel": "gaussian"}),
+        ("linear", {"solver": "svm_or", "kernel": "polynomial"}),
+        ("linear", {"solver": "zovr_rbf", "sampler_params": {"kernel": "linear"}}),
+        ("rbf", {"solver": "ls_svm", "sampler_params": {"kernel": "rbf"}}),
+    ],
+    ids=str,
+)
+def test_the_hyperplane_is_of_the_kind_of_the_scores_unless_the_method_says(kernel, method):
+    table, whole = blobs(ratio=12), config("u2", **method)
+    (split, *_) = make_splits(table.y, 3, 1, seed=0)
+    sample = draw_sample(table, split, whole.methods[0], whole.preprocessing, 7)
+    train = table.rows(split.train)
+    sampler = GeometricUnderSampler("u2", kernel=kernel, random_state=7)
+    sampler.fit_resample(sample.preprocessing.transform(train.X), -train.y)
+    assert np.array_equal(sample.rows, split.train[sampler.sample_indices_])
+
+
+def test_no_other_sampler_is_asked_for_a_hyperplane():
+    assert config("mwmote", solver="zovr_rbf").methods[0].sampler_settings == {}
 
 
 def test_a_sampler_may_not_lose_a_class():
