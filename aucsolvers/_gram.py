@@ -5,11 +5,62 @@ BLAS would have to be handed as a copy.
 """
 
 import numpy as np
+from scipy import sparse
 
 from aucsolvers._jit import kernel
-from aucsolvers._rows import REDUCE
+from aucsolvers._rows import REDUCE, as_rows
 
+NARROW = 64  # features: of more, BLAS multiplies faster
+BLOCK = 1024  # of its rows scaled at a time, so that they are still in the cache when multiplied
 NARROW_ROWS, WIDE_ROWS = 120, 520  # a block: four for each feature, but at least and at most so many
+
+
+def gram(X, rows, weights):
+    """Return sum_k weights_k x_i x_i' over i = rows[k], weights > 0; only its lower triangle is right.
+
+    A CSR X must have the columns of each row in order.
+    """
+    total = np.zeros((X.shape[1], X.shape[1]))
+    if sparse.issparse(X):
+        _add_gram(as_rows(X), rows, weights, total)
+        return total
+    if X.shape[1] <= NARROW:
+        _add_narrow_gram(X, rows, weights, total)
+        return total
+    roots, room = np.sqrt(weights), np.empty((min(BLOCK, len(rows)), X.shape[1]))
+    for start in range(0, len(rows), BLOCK):
+        block = slice(start, start + BLOCK)
+        scaled = room[: len(rows[block])]
+        _scale_rows(X, rows[block], roots[block], scaled)
+        total += np.dot(scaled.T, scaled)  # not @, which would hold Python's lock
+    return total
+
+
+@kernel()
+def _add_gram(csr, rows, weights, total):
+    data, indices, indptr = csr
+    for k in range(rows.size):
+        start, stop = indptr[rows[k]], indptr[rows[k] + np.uint32(1)]
+        for e in range(start, stop):
+            scaled, target = weights[k] * data[e], total[indices[e]]
+            for g in range(start, e + np.uint32(1)):
+                target[indices[g]] += scaled * data[g]
+
+
+@kernel()
+def _scale_rows(rows, chosen, factors, scaled):
+    for k in range(chosen.size):
+        for f in range(rows.shape[1]):
+            scaled[k, f] = factors[k] * rows[chosen[k], f]
+
+
+@kernel()
+def _add_narrow_gram(X, rows, weights, total):
+    block, products = room_for(rows.size, X.shape[1])
+    add_squares(X, rows, weights, block, products)
+    for f in range(total.shape[0]):
+        for g in range(f + 1):
+            total[f, g] += products[f, g]
 
 
 @kernel()
@@ -33,6 +84,20 @@ def add_lower(block, count, total):
     for f in range(0, block.shape[0], 4):
         for g in range(0, min(f + 4, count), 4):
             _add_sixteen(block, f, block, g, total)
+
+
+@kernel(fastmath={"contract"}, forceinline=True)
+def add_squares(rows, which, weights, block, total):
+    """Add sum_j weights[j] xx' to the lower triangle of total, x being rows[which[j]]."""
+    size = block.shape[1]
+    for start in range(0, which.size, size):
+        if start + size > which.size:
+            block[:] = 0.0
+        for i in range(min(size, which.size - start)):
+            row, root = rows[which[start + i]], np.sqrt(weights[start + i])
+            for f in range(row.size):
+                block[f, i] = root * row[f]
+        add_lower(block, block.shape[0], total)
 
 
 @kernel(forceinline=True)

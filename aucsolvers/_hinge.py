@@ -61,7 +61,7 @@ def objective_of_best_constant(negative, positive, squared, fit_intercept):
     return 0.5 * b * b + negative * (1.0 + b) + positive * (1.0 - b)
 
 
-@kernel(fastmath=REDUCE, error_model="numpy")
+@kernel(fastmath=REDUCE, error_model="numpy", forceinline=True)
 def loss_and_gap(margins, alpha, cost, squared):
     """Return sum_i C_i loss(1 - m_i) and the duality gap at margins m_i = y_i f(x_i) that belong to alpha.
 

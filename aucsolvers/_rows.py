@@ -23,8 +23,6 @@ ENTRIES_READ, LEAST_READINGS, MOST_READINGS = 1e9, 1_000, 300_000  # some second
 
 LONG_ROW = 32  # stored entries: a product of one that long is summed in four parts
 
-BLOCK = 1024  # dense rows scaled at a time for a Gram matrix, so that they are still in the cache when multiplied
-
 
 def as_rows(X):
     """Return X as the kernels take it: the array, or (data, indices, indptr) with unsigned indices.
@@ -176,24 +174,6 @@ def busy_columns_first(X):
     return sparse.csr_array((X.data, renumbered, X.indptr), shape=X.shape), number
 
 
-def gram(X, rows, weights):
-    """Return sum_k weights_k x_i x_i' over i = rows[k], weights > 0; only its lower triangle is right.
-
-    A CSR X must have the columns of each row in order.
-    """
-    total = np.zeros((X.shape[1], X.shape[1]))
-    if sparse.issparse(X):
-        _add_gram(as_rows(X), rows, weights, total)
-        return total
-    roots, room = np.sqrt(weights), np.empty((min(BLOCK, len(rows)), X.shape[1]))
-    for start in range(0, len(rows), BLOCK):
-        block = slice(start, start + BLOCK)
-        scaled = room[: len(rows[block])]
-        _scale_rows(X, rows[block], roots[block], scaled)
-        total += np.dot(scaled.T, scaled)  # not @, see weighted_row_sum
-    return total
-
-
 def row_products(X):
     """Return X @ X.T as a dense matrix; a CSR X must store an entry once."""
     if not sparse.issparse(X):
@@ -231,24 +211,6 @@ def _count(indices, counts):
 def _renumber(indices, number, renumbered):
     for k in range(indices.size):
         renumbered[k] = number[indices[k]]
-
-
-@kernel()
-def _add_gram(csr, rows, weights, total):
-    data, indices, indptr = csr
-    for k in range(rows.size):
-        start, stop = indptr[rows[k]], indptr[rows[k] + np.uint32(1)]
-        for e in range(start, stop):
-            scaled, target = weights[k] * data[e], total[indices[e]]
-            for g in range(start, e + np.uint32(1)):
-                target[indices[g]] += scaled * data[g]
-
-
-@kernel()
-def _scale_rows(rows, chosen, factors, scaled):
-    for k in range(chosen.size):
-        for f in range(rows.shape[1]):
-            scaled[k, f] = factors[k] * rows[chosen[k], f]
 
 
 @kernel()

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
-from aucsolvers._gram import add_both, add_lower, room_for
+from aucsolvers._gram import add_both, add_squares, gram, room_for
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import split_classes
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
@@ -32,7 +32,6 @@ from aucsolvers._rows import (
     add_scaled,
     as_rows,
     dot,
-    gram,
     inner,
     row_products,
     row_scores,
@@ -1030,7 +1029,7 @@ def _dense_hessian(few, many, choice, factor, lam):
     d = few.shape[1]
     sums, (block, total) = np.zeros((few_rows.size + 1, d)), room_for(max(few_rows.size, many_rows.size), d)
     _sum_bands(many, many_rows, many_weights, first, last, few_weights, sums)
-    _add_squares(many, many_rows, of_many, block, total)
+    add_squares(many, many_rows, of_many, block, total)
     _add_mixed_products(few, few_rows, of_few, sums, block, total)
     hessian = np.empty((d, d))
     for f in range(d):
@@ -1058,20 +1057,6 @@ def _sum_bands(rows, which, weights, first, last, place_weights, sums):
 
 
 @kernel(fastmath={"contract"}, forceinline=True)  # as in _gram
-def _add_squares(rows, which, weights, block, total):
-    """Add sum_j weights[j] xx' to the lower triangle of total, x being rows[which[j]]."""
-    size = block.shape[1]
-    for start in range(0, which.size, size):
-        if start + size > which.size:
-            block[:] = 0.0
-        for i in range(min(size, which.size - start)):
-            row, root = rows[which[start + i]], np.sqrt(weights[start + i])
-            for f in range(row.size):
-                block[f, i] = root * row[f]
-        add_lower(block, block.shape[0], total)
-
-
-@kernel(fastmath={"contract"}, forceinline=True)
 def _add_mixed_products(rows, which, counts, sums, block, total):
     """Add sum_q (counts[q] xx' - x sums[q]' - sums[q] x') to the lower triangle of total, x being rows[which[q]]."""
     size, other = block.shape[1], np.zeros_like(block)

@@ -20,6 +20,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._gram import gram
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
@@ -29,22 +30,21 @@ from aucsolvers._rows import (
     FLOATS,
     REDUCE,
     add,
+    add_rows,
+    add_scaled,
     as_rows,
     busy_columns_first,
     dot,
-    gram,
     inner,
     row_scores,
     squared_norms,
     stored_once,
-    weighted_row_sum,
     with_short_indices,
 )
 
 # Range of projected gradients, whose natural scale is 1, at which descent first looks whether it has arrived: where the
 # gap is about tol * P, which is at some so many times tol, but between these. From there on the gap decides.
 FIRST_RANGE, LEAST_RANGE, LARGEST_RANGE = 20.0, 1e-3, 0.1
-FEW_ROWS = 0.1  # of all: so few are found and read in less time than all in a row
 LONGEST_BLIND = 8  # times as many visits as at the last look: then look again, whatever the passes meet
 LEAST_ERROR = 0.1  # that a look may teach: one that was lucky must not make all others come too early
 # After a pass the free rows, mostly few, are swept until their gradients' range is such a part of the pass's, but at
@@ -276,7 +276,7 @@ def _descend(run, alpha, rng, max_visits):
         return
     problem, n = run.problem, len(alpha)
     w = problem.primal(alpha)
-    fixed = as_rows(problem.X), problem.constants, problem.bias
+    fixed = problem.rows, problem.constants, problem.bias
     order, free = np.arange(n, dtype=np.uint32), np.empty(n, dtype=np.uint32)
     n_active, high, low = n, np.inf, -np.inf
     pg_range, end = run.first_range, run.updates + max_visits
@@ -338,6 +338,16 @@ class _Problem:
     columns: object  # place of each feature's weight in w~, or a slice where all are in their own
     linear_term: np.ndarray  # w0, in that order
 
+    @cached_property
+    def rows(self):
+        """X as the kernels take it."""
+        return as_rows(self.X)
+
+    @property
+    def terms(self):
+        """What the kernels of Newton's steps have to know of the problem."""
+        return self.rows, self.y, self.bias, self.linear_term, self.cost, self.upper, self.squared
+
     def weights_to_publish(self, w):
         """Return w~ in the order of the features."""
         return np.append(w[:-1][self.columns], w[-1])
@@ -351,20 +361,9 @@ class _Problem:
         n = len(self.y)
         return np.zeros(n) if alpha is None or len(alpha) != n else np.clip(alpha, 0.0, self.upper)
 
-    def primal(self, alpha, known=None):
-        """Return w~(alpha), the weight of the constant feature last.
-
-        ``known`` has an alpha with its w~_of_alpha: then only the rows that differ are read.
-        """
-        n = len(alpha)
-        before, w = (np.zeros(n), self.linear_term) if known is None else (known.alpha, known.w_of_alpha)
-        rows, signed = np.empty(n, dtype=np.uint32), np.empty(n)
-        count = _sign_changes(alpha, before, self.y, rows, signed)
-        if count == 0:  # a cold start: a reading of the rows saved
-            return w.copy()
-        few = count < FEW_ROWS * n
-        rows, signed = (rows[:count], signed[:count]) if few else (None, self.y * (alpha - before))
-        return w + np.append(weighted_row_sum(self.X, signed, rows), self.bias * signed.sum())
+    def primal(self, alpha):
+        """Return w~(alpha), the weight of the constant feature last."""
+        return _follow(self.rows, self.y, self.bias, alpha, np.zeros(len(alpha)), self.linear_term)
 
     def norm_and_linear_term(self, w):
         """Return the part of P that no row has, 1/2 ||w~||^2 - w0'w~."""
@@ -383,7 +382,7 @@ class _Problem:
     def margins(self, w):
         """Return y_i w~'x~_i of every row."""
         margins = np.empty(len(self.y))
-        _measure_margins(as_rows(self.X), self.y, w[:-1], self.bias * w[-1], margins)
+        _measure_margins(self.rows, self.y, self.bias, w, margins)
         return margins
 
     def newton_visits(self):
@@ -534,24 +533,18 @@ def _take_newton_steps(run):
 class _Smooth:
     """A point with the slopes of the smoothed loss as its dual variables, and with its margins y_i w~'x~_i."""
 
-    w: np.ndarray
-    margins: np.ndarray
     centre: np.ndarray  # c
     width: float
-    steepness: float  # k_i / C_i
+    w: np.ndarray
+    margins: np.ndarray
     alpha: np.ndarray
     free: np.ndarray  # the rows with 0 < alpha_i < U_i
+    curvature: np.ndarray  # their k_i
     w_of_alpha: np.ndarray
+    gradient: np.ndarray
     objective: float  # P, of the loss itself
-    rows_part: float  # of the gap, eq. 1
-
-    @cached_property
-    def gradient(self):
-        return self.w - self.w_of_alpha
-
-    @property
-    def newton_part(self):
-        return 0.5 * float(self.gradient @ self.gradient)
+    newton_part: float  # of the gap, eq. 1
+    rows_part: float
 
     @property
     def gap(self):
@@ -560,48 +553,31 @@ class _Smooth:
 
 def _look(problem, w, margins, centre, width, before=None):
     """Return the _Smooth at w; ``before`` is another one, not far from it."""
-    steepness = 2.0 if problem.squared else 0.5 / width
-    alpha, free = np.empty(len(margins)), np.empty(len(margins), dtype=np.uint32)
-    n_free = _set_slopes(margins, centre, steepness, problem.cost, problem.upper, alpha, free)
-    loss, rows_part = loss_and_gap(margins, alpha, problem.cost, problem.squared)
-    dual = alpha, free[:n_free], problem.primal(alpha, before)
-    return _Smooth(w, margins, centre, width, steepness, *dual, problem.norm_and_linear_term(w) + loss, rows_part)
+    start = (np.zeros(len(margins)), problem.linear_term) if before is None else (before.alpha, before.w_of_alpha)
+    seen = _look_at(*problem.terms, w, margins, centre, _steepness(problem, width), *start)
+    return _Smooth(centre, width, w, margins, *seen)
+
+
+def _steepness(problem, width):
+    """Return k_i / C_i."""
+    return 2.0 if problem.squared else 0.5 / width
 
 
 def _newton_direction(problem, here):
     """Return minus the inverse Hessian times the gradient, or None if rounding makes the Hessian singular."""
-    X, bias, curvature = problem.X, problem.bias, here.steepness * problem.cost[here.free]
-    hessian = np.eye(X.shape[1] + 1)
-    hessian[:-1, :-1] += gram(X, here.free, curvature)
-    hessian[-1, :-1] = bias * weighted_row_sum(X, curvature, here.free)
-    hessian[-1, -1] += bias * bias * curvature.sum()
+    squares = gram(problem.X, here.free, here.curvature)
+    hessian = np.empty((len(here.w), len(here.w)))
+    _complete_hessian(problem.rows, here.free, here.curvature, problem.bias, squares, hessian)
     # LAPACK's own driver: on small data the checks around it would cost as much as all the rest
-    _, direction, failed = linalg.lapack.dposv(hessian, -here.gradient, lower=1)
+    _, direction, failed = linalg.lapack.dposv(hessian.T, -here.gradient, lower=0, overwrite_a=1)
     return None if failed else direction
 
 
 def _move(problem, here, direction):
-    """Return the _Smooth at about the minimum along the direction.
-
-    Margins are linear in the step, so a trial reads no row. The slope rises with the step: a bracket of its sign change
-    is kept, and cut where the slope's chord crosses 0 or at least at a tenth.
-    """
-    change = problem.margins(direction)
-    fixed, rising = float((here.w - problem.linear_term) @ direction), float(direction @ direction)
-    start = float(here.gradient @ direction)
-    low, slope_low, high, slope_high, step = 0.0, start, np.inf, np.inf, 1.0
-    for _ in range(MAX_TRIALS):
-        pull = _pull(here.margins, change, step, here.centre, here.steepness, problem.cost, problem.upper)
-        slope = fixed + step * rising - pull
-        if abs(slope) <= FLAT * abs(start):
-            break
-        if slope < 0.0:
-            low, slope_low = step, slope
-        else:
-            high, slope_high = step, slope
-        cut = min(0.9, max(0.1, slope_low / (slope_low - slope_high)))
-        step = 2.0 * step if high == np.inf else low + cut * (high - low)
-    return _look(problem, here.w + step * direction, here.margins + step * change, here.centre, here.width, here)
+    """Return the _Smooth at about the minimum along the direction."""
+    point = here.w, here.margins, here.centre, _steepness(problem, here.width)
+    seen = _move_along(*problem.terms, *point, here.alpha, here.w_of_alpha, here.gradient, direction)
+    return _Smooth(here.centre, here.width, *seen)
 
 
 # Kernels ---------------------------------------------------------------------------------------------------------
@@ -709,7 +685,89 @@ def _shuffle(order, n_active, draws):
         order[s], order[t] = order[t], order[s]
 
 
+# Of Newton's steps. Many short kernels would each give up Python's lock and wait for it again, which other threads then
+# have: two fits on two threads took longer than one after the other. What is called here is inlined, as in _gram.
+
+
+@kernel(error_model="numpy")
+def _move_along(
+    rows, y, bias, linear_term, cost, upper, squared, w, margins, centre, steepness, alpha, w_of_alpha, gradient, along
+):
+    """Go to about the minimum along a direction; return the new w and margins and what ``_look_at`` does there.
+
+    Margins are linear in the step, so a trial reads no row. The slope rises with the step: a bracket of its sign change
+    is kept, and cut where the slope's chord crosses 0 or at least at a tenth.
+    """
+    change = np.empty(y.size)
+    _measure_margins(rows, y, bias, along, change)
+    fixed, rising = inner(w, along) - inner(linear_term, along), inner(along, along)
+    start = inner(gradient, along)
+    low, slope_low, high, slope_high, step = 0.0, start, np.inf, np.inf, 1.0
+    for _ in range(MAX_TRIALS):
+        slope = fixed + step * rising - _pull(margins, change, step, centre, steepness, cost, upper)
+        if abs(slope) <= FLAT * abs(start):
+            break
+        if slope < 0.0:
+            low, slope_low = step, slope
+        else:
+            high, slope_high = step, slope
+        cut = min(0.9, max(0.1, slope_low / (slope_low - slope_high)))
+        step = 2.0 * step if high == np.inf else low + cut * (high - low)
+    there, margins_there = w.copy(), margins.copy()
+    add_scaled(there, step, along)
+    add_scaled(margins_there, step, change)
+    seen = _look_at(
+        rows, y, bias, linear_term, cost, upper, squared, there, margins_there, centre, steepness, alpha, w_of_alpha
+    )
+    return there, margins_there, *seen
+
+
 @kernel()
+def _look_at(rows, y, bias, linear_term, cost, upper, squared, w, margins, centre, steepness, before, w_before):
+    """Return the fields of a _Smooth from alpha on; ``before`` is another alpha, w_before its w~."""
+    alpha, free = np.empty(y.size), np.empty(y.size, dtype=np.uint32)
+    n_free = _set_slopes(margins, centre, steepness, cost, upper, alpha, free)
+    free, curvature = free[:n_free], np.empty(n_free)
+    for k in range(n_free):
+        curvature[k] = steepness * cost[free[k]]
+    loss, rows_part = loss_and_gap(margins, alpha, cost, squared)
+    w_of_alpha, gradient = _follow(rows, y, bias, alpha, before, w_before), w.copy()
+    add_scaled(gradient, -1.0, w_of_alpha)
+    objective = 0.5 * inner(w, w) - inner(linear_term, w) + loss
+    return alpha, free, curvature, w_of_alpha, gradient, objective, 0.5 * inner(gradient, gradient), rows_part
+
+
+@kernel()
+def _follow(rows, y, bias, alpha, before, w_before):
+    """Return w~(alpha) from another alpha's w~: only the rows whose dual variables differ are read."""
+    w, changed, signed = w_before.copy(), np.empty(alpha.size, dtype=np.uint32), np.empty(alpha.size)
+    count = _sign_changes(alpha, before, y, changed, signed)
+    add_rows(rows, changed[:count], signed[:count], w)
+    of_constant = 0.0
+    for k in range(count):
+        of_constant += signed[k]
+    w[-1] += bias * of_constant
+    return w
+
+
+@kernel()
+def _complete_hessian(rows, free, curvature, bias, squares, hessian):
+    """Set the lower triangle of ``hessian`` to I + sum_k curvature_k x~x~', x = rows[free[k]], given that of xx'."""
+    d, of_constant = squares.shape[0], 0.0
+    last = np.zeros(d)
+    if bias != 0.0:
+        add_rows(rows, free, curvature, last)
+    for k in range(free.size):
+        of_constant += curvature[k]
+    for f in range(d):
+        for g in range(f + 1):
+            hessian[f, g] = squares[f, g]
+        hessian[f, f] += 1.0
+        hessian[d, f] = bias * last[f]
+    hessian[d, d] = 1.0 + bias * bias * of_constant
+
+
+@kernel(forceinline=True)
 def _sign_changes(alpha, before, y, rows, signed):
     """Put the rows whose alpha is not what it was before into ``rows``, y times the change into ``signed``; count them.
 
@@ -724,12 +782,12 @@ def _sign_changes(alpha, before, y, rows, signed):
 
 
 @kernel()
-def _measure_margins(rows, y, w, constant, margins):
+def _measure_margins(rows, y, bias, w, margins):
     for i in range(np.uint32(y.size)):
-        margins[i] = y[i] * (dot(rows, i, w) + constant)
+        margins[i] = y[i] * (dot(rows, i, w) + bias * w[-1])
 
 
-@kernel()
+@kernel(forceinline=True)
 def _set_slopes(margins, centre, steepness, cost, upper, alpha, free):
     """Set alpha to clip(c + k (1 - margin), 0, U) and ``free`` to the rows strictly between; return their number."""
     count = np.uint32(0)
@@ -741,7 +799,7 @@ def _set_slopes(margins, centre, steepness, cost, upper, alpha, free):
     return count
 
 
-@kernel(fastmath=REDUCE)
+@kernel(fastmath=REDUCE, forceinline=True)
 def _pull(margins, change, step, centre, steepness, cost, upper):
     """Return sum_i alpha_i change_i, alpha being the slopes at margins + step * change."""
     total = 0.0

@@ -1,9 +1,24 @@
-"""Products of blocks, four by four, against numpy's."""
+"""Products of rows, and of blocks of them four by four, against numpy's."""
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from aucsolvers._gram import add_both, add_lower, room_for
+from aucsolvers._gram import BLOCK, NARROW, add_both, add_lower, gram, room_for
+
+FORMS = [np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("d", [1, 6, NARROW, NARROW + 1])
+@pytest.mark.parametrize("count", [0, 1, 40, BLOCK + 5])
+def test_gram_of_some_rows(form, d, count):
+    """More rows than one block holds, repeated rows included: each counts with its own weight."""
+    rng = np.random.default_rng(1)
+    X = (rng.normal(size=(60, d)) * (rng.random((60, d)) < 0.5)).astype(np.float32).astype(np.float64)
+    rows, weights = rng.integers(60, size=count).astype(np.uint32), rng.random(count)
+    expected = np.tril(X[rows].T @ (weights[:, None] * X[rows]))
+    np.testing.assert_allclose(np.tril(gram(form(X), rows, weights)), expected, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("n", [0, 1, 8, 100, 5000])

@@ -9,7 +9,6 @@ from scipy import sparse
 
 from aucsolvers._jit import kernel
 from aucsolvers._rows import (
-    BLOCK,
     LONG_ROW,
     add,
     add_four,
@@ -21,7 +20,6 @@ from aucsolvers._rows import (
     checked_rows,
     dot,
     dot_four,
-    gram,
     in_lines,
     leave,
     most_readings,
@@ -95,18 +93,6 @@ class TestSumsOverTheMatrix:
         X = matrix(dtype=dtype)
         dense = X.astype(np.float64)
         assert_allclose(row_products(form(X)), dense @ dense.T, rtol=2e-6 if dtype == np.float32 else 1e-13, atol=1e-6)
-
-    def test_gram_of_some_rows(self, form, dtype):
-        """More rows than one block holds, repeated rows included: each counts with its own weight."""
-        rng = np.random.default_rng(1)
-        X = matrix(dtype=dtype)
-        rows, weights = rng.integers(60, size=BLOCK + 5).astype(np.uint32), rng.random(BLOCK + 5)
-        used = X.astype(np.float64)[rows]
-        assert_allclose(np.tril(gram(form(X), rows, weights)), np.tril(used.T @ (weights[:, None] * used)), rtol=1e-12)
-
-    def test_gram_of_no_row_is_zero(self, form, dtype):
-        nothing = gram(form(matrix(dtype=dtype)), np.zeros(0, dtype=np.uint32), np.zeros(0))
-        assert_array_equal(nothing, np.zeros((7, 7)))
 
 
 @kernel()
