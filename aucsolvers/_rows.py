@@ -10,7 +10,7 @@ from numba.extending import overload
 from scipy import sparse
 
 from aucsolvers._jit import kernel
-from aucsolvers._prefetch import LINE
+from aucsolvers._prefetch import AHEAD, LINE, prefetch_row
 
 FLOATS = (np.float64, np.float32)  # what solvers take as it is; anything else becomes the first
 
@@ -20,6 +20,8 @@ REDUCE = {"reassoc", "contract", "nsz"}
 FULL = 192  # rows: a multiple of every tile that BLAS computes matrix products in (4, 6, 8, 12, 16, 24, 32, 48)
 
 ENTRIES_READ, LEAST_READINGS, MOST_READINGS = 1e9, 1_000, 300_000  # some seconds
+
+MOST_PICKED = 0.6  # of all rows: of more, BLAS adds up all in less time
 
 LONG_ROW = 32  # stored entries: a product of one that long is summed in four parts
 
@@ -150,11 +152,19 @@ def filled_up(X):
 
 def weighted_row_sum(X, weights, rows=None):
     """Return X' @ weights, summed in float64; with ``rows``, uint32, the sum of weights_k x_i over i = rows[k]."""
-    if rows is None and X.dtype == np.float64 and not sparse.issparse(X):
-        return np.dot(X.T, weights)  # @ would hold Python's lock all along, as the result is short
-    rows = np.arange(X.shape[0], dtype=np.uint32) if rows is None else rows
-    total = np.zeros(X.shape[1])
-    _add_rows(as_rows(X), rows, np.asarray(weights, dtype=np.float64), total)
+    weights, total = np.asarray(weights, dtype=np.float64), np.zeros(X.shape[1])
+    if sparse.issparse(X):
+        rows = np.arange(X.shape[0], dtype=np.uint32) if rows is None else rows
+        _add_sparse_rows(as_rows(X), rows, weights, total)
+        return total
+    if rows is None:
+        every = weights
+        rows, weights = np.empty(len(every), dtype=np.uint32), np.empty(len(every))
+        count = _pick_nonzero(every, rows, weights)
+        if X.dtype == np.float64 and count > MOST_PICKED * len(every):
+            return np.dot(X.T, every)  # @ would hold Python's lock all along, as the result is short
+        rows, weights = rows[:count], weights[:count]
+    _add_dense_rows(X, rows, weights, total)
     return total
 
 
@@ -197,8 +207,34 @@ def _score_rows(rows, w, scores):
 
 
 @kernel()
-def _add_rows(rows, visits, weights, total):
-    add_rows(rows, visits, weights, total)
+def _pick_nonzero(weights, rows, picked):
+    """Put the numbers of weights that are not 0 into ``rows``, these weights into ``picked``; return their number.
+
+    Written for each, where the next one belongs: a choice would be mispredicted.
+    """
+    count = np.uint32(0)
+    for i in range(np.uint32(weights.size)):
+        rows[count], picked[count] = i, weights[i]
+        count += np.uint32(weights[i] != 0.0)
+    return count
+
+
+@kernel()
+def _add_sparse_rows(csr, visits, weights, total):
+    add_rows(csr, visits, weights, total)
+
+
+@kernel()
+def _add_dense_rows(rows, visits, weights, total):
+    """Do what ``add_rows`` does, with rows asked for ahead: some may be left out, which hides the next one."""
+    last, whole = visits.size - 1, visits.size - visits.size % 4
+    for k in range(0, whole, 4):
+        for q in range(k + AHEAD, k + AHEAD + 4):
+            prefetch_row(rows, visits[min(q, last)])
+        a, b, c, d = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        add_four(rows, visits[k], visits[k + 1], visits[k + 2], visits[k + 3], a, b, c, d, total)
+    for k in range(whole, visits.size):
+        add(rows, visits[k], weights[k], total)
 
 
 @kernel()

@@ -80,6 +80,16 @@ class TestSumsOverTheMatrix:
         expected = weights @ X[rows].astype(np.float64)
         assert_allclose(weighted_row_sum(form(X), weights, rows), expected, rtol=1e-13, atol=1e-15)
 
+    @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 17, 30, 59])
+    def test_few_weights_that_are_not_zero(self, form, dtype, count):
+        X, weights = matrix(dtype=dtype), np.zeros(60)
+        rng = np.random.default_rng(count)
+        rows = np.sort(rng.choice(60, count, replace=False)).astype(np.uint32)
+        weights[rows] = rng.normal(size=count)
+        found = weighted_row_sum(form(X), weights)
+        assert_allclose(found, weights @ X.astype(np.float64), rtol=1e-12, atol=1e-14)
+        assert_allclose(weighted_row_sum(form(X), weights[rows], rows), found, rtol=1e-12, atol=1e-14)
+
     def test_rows_of_no_weight_change_no_bit(self, form, dtype):
         X, weights = matrix(dtype=dtype), np.random.default_rng(1).normal(size=60)
         weights[::3] = 0.0
