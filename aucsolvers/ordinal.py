@@ -370,6 +370,11 @@ class _Band:
     loss: float  # L(w), of the loss itself
     slope: float  # the mean of the slopes
 
+    @cached_property
+    def n_pairs(self):
+        """The number of pairs in the band."""
+        return float(self.members.sum())
+
     def steeper(self, ratio):
         """Return the sums of slopes if those in the band were lines 1/ratio times as steep, below 0 and above 1 too."""
         few_middle, many_middle = np.empty_like(self.of_few), 0.5 * (self.first + self.last)
@@ -407,10 +412,9 @@ class _Point:
     def newton_dominates(self):
         return self.newton_part >= SHARE * self.band_part
 
-    @cached_property
+    @property
     def n_pairs(self):
-        """The number of pairs in the band."""
-        return float(self.band.members.sum())
+        return self.band.n_pairs
 
     def power_of_width(self, wider):
         """Return the power of the width as which the pairs in the band fell from a wider point's; None if unknown."""
@@ -544,7 +548,7 @@ class _Problem:
         """Return how many times narrower a band may be whose pairs are those of the point's, most first; maybe none."""
         if power is None:
             # small lam and classes far apart: a is near 0, and the few u in the band, all of them at its far edge
-            narrower = self.change_width(point, point.width / NARROWING)
+            narrower = self.band(point.s_few, point.s_many, point.width / NARROWING)
             return (NARROWING,) if NARROWING * narrower.n_pairs < KEPT * point.n_pairs else ()
         if power >= STAYING:
             return ()
