@@ -157,14 +157,10 @@ def weighted_row_sum(X, weights, rows=None):
         rows = np.arange(X.shape[0], dtype=np.uint32) if rows is None else rows
         _add_sparse_rows(as_rows(X), rows, weights, total)
         return total
-    if rows is None:
-        every = weights
-        rows, weights = np.empty(len(every), dtype=np.uint32), np.empty(len(every))
-        count = _pick_nonzero(every, rows, weights)
-        if X.dtype == np.float64 and count > MOST_PICKED * len(every):
-            return np.dot(X.T, every)  # @ would hold Python's lock all along, as the result is short
-        rows, weights = rows[:count], weights[:count]
-    _add_dense_rows(X, rows, weights, total)
+    if rows is not None:
+        _add_dense_rows(X, rows, weights, total)
+    elif not _add_nonzero(X, weights, MOST_PICKED if X.dtype == np.float64 else 1.0, total):
+        return np.dot(X.T, weights)  # @ would hold Python's lock all along, as the result is short
     return total
 
 
@@ -207,16 +203,19 @@ def _score_rows(rows, w, scores):
 
 
 @kernel()
-def _pick_nonzero(weights, rows, picked):
-    """Put the numbers of weights that are not 0 into ``rows``, these weights into ``picked``; return their number.
+def _add_nonzero(rows, weights, most, total):
+    """Add the rows whose weights are not 0 to total, unless they are more than such a part; tell whether it was done.
 
-    Written for each, where the next one belongs: a choice would be mispredicted.
+    Numbers are written for each row, where the next one belongs: a choice would be mispredicted.
     """
-    count = np.uint32(0)
+    count, numbers, picked = np.uint32(0), np.empty(weights.size, dtype=np.uint32), np.empty(weights.size)
     for i in range(np.uint32(weights.size)):
-        rows[count], picked[count] = i, weights[i]
+        numbers[count], picked[count] = i, weights[i]
         count += np.uint32(weights[i] != 0.0)
-    return count
+    few = count <= most * weights.size
+    if few:
+        _add_dense_rows(rows, numbers[:count], picked[:count], total)
+    return few
 
 
 @kernel()
