@@ -221,6 +221,13 @@ class MethodConfig(Strict):
         return {"kernel": "rbf"} | self.sampler_params
 
     @property
+    def knows_its_rows(self) -> bool:
+        """Whether it may tell training rows apart by heart: a kernel machine, or a solver of another library."""
+        entry = catalogue.solver(self.solver)
+        own = {**dict(entry.params), **self.params}.get("kernel", "linear")
+        return not entry.is_ours or self.kernel != "none" or own != "linear"
+
+    @property
     def _is_gaussian(self) -> bool:
         of_solver = dict(catalogue.solver(self.solver).params) | self.params
         return self.kernel == "gaussian" or of_solver.get("kernel") == "rbf"
@@ -360,15 +367,20 @@ class ValidationConfig(Strict):
     inner_folds: int = Field(default=3, ge=2, le=20, strict=True)
     select_by: Literal["auc", "gmean"] = "auc"
     # the final cut: the best on the training rows' own scores, on scores by models that were fitted without them, or on
-    # estimates of the distributions that these come from
-    threshold: Literal["training", "out_of_fold", "out_of_fold_smoothed"] = "training"
+    # estimates of the distributions that these come from; auto: by what scores
+    threshold: Literal["auto", "training", "out_of_fold", "out_of_fold_smoothed"] = "auto"
     split: Literal["stratified", "grouped_by_duplicates"] = "stratified"  # grouped: copies stay on one side
     held_out: float = Field(default=0.0, ge=0.0, le=0.5)  # the share of rows that nothing is trained or chosen on
 
-    @property
-    def cuts_scores_of_others(self) -> bool:
-        """Tell whether the search is for the G-mean at a threshold from rows that a model was not fitted on."""
-        return self.select_by == "gmean" and self.threshold != "training"
+    def threshold_for(self, method: MethodConfig, n_rare: int) -> str:
+        """Return how the method's threshold is set with so many training rows of the rarer class.
+
+        auto is out_of_fold_smoothed where a method may score its training rows apart however new ones fall, and there
+        are two rows to hold one out; else training.
+        """
+        if self.threshold != "auto":
+            return self.threshold
+        return "out_of_fold_smoothed" if method.knows_its_rows and n_rare > 1 else "training"
 
     @property
     def grouped(self) -> bool:

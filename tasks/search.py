@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 
 from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
 from tasks.catalogue import GAMMA_FACTOR
-from tasks.configuration import ExperimentConfig, MethodConfig, ValidationConfig, is_number
+from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
 from tasks.fit import build_kernel, build_solver, fitting_rows, refuse_too_large, reproducible_fits
 from tasks.log import run_logger
@@ -99,12 +99,14 @@ def search_parameters(
     if not splits:
         unknown = [float("nan")] * len(tried)
         return columns | {"mean": unknown, "sd": unknown}
-    scores = []
+    rule, scores = threshold_rule(train.y, method, config), []
+    crossed = config.validation.select_by == "gmean" and rule != "training"
     for inner in splits:
         tell(detail=f"{inner.fold + 1}/{len(splits)}")
-        scores.append(list(_validation_scores(train, inner, method, config, seed_for(seed, "inner", inner.fold))))
-    if config.validation.cuts_scores_of_others:
-        scores = _cross_fitted(train.y, splits, scores, best_cut(config.validation))
+        own = seed_for(seed, "inner", inner.fold)
+        scores.append(list(_validation_scores(train, inner, method, config, own, crossed)))
+    if crossed:
+        scores = _cross_fitted(train.y, splits, scores, best_cut(rule))
     mean, sd = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1)
     return columns | {"mean": mean.tolist(), "sd": sd.tolist()}
 
@@ -118,7 +120,7 @@ def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Spl
 
 
 def _validation_scores(
-    train: Table, inner: Split, method: MethodConfig, config: ExperimentConfig, seed: int
+    train: Table, inner: Split, method: MethodConfig, config: ExperimentConfig, seed: int, crossed: bool
 ) -> Iterator[float | np.ndarray]:
     """Yield what every candidate makes of the rows that one inner fold holds out, in their order."""
     for scale in method.scales(config.preprocessing.scales):
@@ -137,11 +139,11 @@ def _validation_scores(
                 X = {part: kernel.transform(rows) for part, rows in prepared.items()}
             for own in method.solver_candidates:
                 solver = build_solver(method, own, seed, X["fitted"]).fit(X["fitted"], y["fitted"])
-                yield _validation_score(solver, X, y, config.validation)
+                yield _validation_score(solver, X, y, config.validation.select_by, crossed)
 
 
 def _validation_score(
-    solver: Any, X: dict[str, Any], y: dict[str, np.ndarray], validation: ValidationConfig
+    solver: Any, X: dict[str, Any], y: dict[str, np.ndarray], select_by: str, crossed: bool
 ) -> float | np.ndarray:
     """Return the AUC on the rows held out, their G-mean, or their scores where other folds' are to set the threshold.
 
@@ -149,10 +151,10 @@ def _validation_score(
     not. Scores that meet other folds' are standardised.
     """
     scores = solver.decision_function(X["held out"])
-    if validation.select_by == "auc":
+    if select_by == "auc":
         return auc(y["held out"], scores)
     whole = solver.decision_function(X["whole"])
-    if validation.cuts_scores_of_others:
+    if crossed:
         return standardised(scores, whole)
     return gmean(y["held out"], np.where(scores > best_gmean_threshold(y["whole"], whole), 1, -1))
 
@@ -181,9 +183,14 @@ def _cross_fitted(
     return gmeans
 
 
-def best_cut(validation: ValidationConfig) -> Callable[..., float]:
+def threshold_rule(y: np.ndarray, method: MethodConfig, config: ExperimentConfig) -> str:
+    """Return how the method's threshold is set on training rows with these labels."""
+    return config.validation.threshold_for(method, int(min((y > 0).sum(), (y < 0).sum())))
+
+
+def best_cut(rule: str) -> Callable[..., float]:
     """Return what sets a threshold from labels and scores."""
-    return smoothed_gmean_threshold if validation.threshold == "out_of_fold_smoothed" else best_gmean_threshold
+    return smoothed_gmean_threshold if rule == "out_of_fold_smoothed" else best_gmean_threshold
 
 
 def best_candidate(name: str | None, search: dict[str, list[Any]]) -> dict[str, Any]:

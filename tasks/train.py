@@ -16,7 +16,7 @@ from tasks.convert import load
 from tasks.fit import fit_scorer, reproducible_fits
 from tasks.log import run_logger
 from tasks.progress import announce
-from tasks.search import best_candidates, best_cut
+from tasks.search import best_candidates, best_cut, threshold_rule
 from tasks.seeds import seed_for
 from tasks.stage import stage
 from tasks.values import UNCERTIFIED, Choice, Dataset, FittedModel, Sample, Split, Table
@@ -73,10 +73,11 @@ def fit_model(
     pipeline = fit_scorer(table, split, method, candidates, config.preprocessing, seed, sample)
     fitted = time.perf_counter()
     whole, solver = table.rows(split.train), least_certified(pipeline)
-    by_itself, held_out = config.validation.threshold == "training", None
+    rule, held_out = threshold_rule(whole.y, method, config), None
+    by_itself = rule == "training"
     if not by_itself or method.probabilities is not None:
         held_out = out_of_fold_scores(whole, pipeline, method, candidates, config, seed)
-    cut = best_cut(config.validation)
+    cut = best_cut(rule)
     return FittedModel(
         fold=split.fold,
         pipeline=pipeline,

@@ -24,7 +24,7 @@ from tasks.seeds import seed_for
 from tasks.split import all_rows, make_splits
 from tasks.train import fit_model, train
 from tasks.undersample import draw_sample, settle_sampler, undersample
-from tasks.values import ConversionRule, Table
+from tasks.values import ConversionRule, Split, Table
 
 
 def config(method, **more):
@@ -352,10 +352,50 @@ def test_an_out_of_fold_threshold_serves_a_model_that_knows_its_training_rows_by
     """A deep forest scores its own positives near 1: a cut between its own classes leaves most new positives below."""
     forest = {"solver": "sklearn.ensemble.ExtraTreesClassifier", "params": {"n_estimators": 30}}
     table = blobs(n=600, ratio=8)
-    _, split, usual = fitted(forest, table)
+    _, split, usual = fitted(forest, table, validation={"threshold": "training"})
     _, _, honest = fitted(forest, table, validation={"threshold": "out_of_fold"})
     test = table.rows(split.test)
     scores = usual.pipeline.decision_function(test.X)
     assert np.array_equal(scores, honest.pipeline.decision_function(test.X))
     reached = [gmean(test.y, np.where(scores > model.threshold, 1, -1)) for model in (usual, honest)]
     assert reached[1] > reached[0] + 0.1
+
+
+@pytest.mark.parametrize(
+    ("method", "rule"),
+    [
+        ({"solver": "ls_svm"}, "training"),
+        ({"solver": "zovr", "sampler": "u1"}, "training"),
+        ({"solver": "kernel_svm"}, "out_of_fold_smoothed"),
+        ({"solver": "zovr_rbf", "grid": [10]}, "out_of_fold_smoothed"),
+        ({"solver": "ls_svm", "kernel": "gaussian"}, "out_of_fold_smoothed"),
+        ({"solver": "ls_svm", "kernel": "polynomial"}, "out_of_fold_smoothed"),
+        ({"solver": "sklearn.naive_bayes.GaussianNB"}, "out_of_fold_smoothed"),
+    ],
+    ids=str,
+)
+def test_a_threshold_is_set_by_rows_left_out_where_a_method_may_know_its_own(method, rule):
+    table = blobs(n=120, ratio=5)
+    _, _, usual = fitted(method, table)
+    rules = {"training", "out_of_fold_smoothed"}
+    cut = {name: fitted(method, table, validation={"threshold": name})[2].threshold for name in rules}
+    assert usual.threshold == cut[rule] != cut[(rules - {rule}).pop()]
+
+
+def test_a_single_row_of_a_class_sets_the_threshold_with_all_others():
+    """There is nothing to hold out; asked for by name it is refused, by default it is not asked for."""
+    table = blobs(n=60, ratio=5)
+    only = np.flatnonzero(table.y > 0)[1:]
+    table = Table(table.X.drop(index=only).reset_index(drop=True), np.delete(table.y, only))
+    split = Split(fold=0, train=np.arange(len(table.y)), test=np.arange(0))
+    method = {"solver": "kernel_svm", "params": {"C": 1.0}}
+    for threshold, told in (("auto", None), ("out_of_fold_smoothed", "two rows of each class")):
+        whole = config(method, validation={"threshold": threshold})
+        (chosen,) = whole.methods
+        sample = draw_sample(table, split, chosen, whole.preprocessing, 1)
+        choice = choose(table, split, chosen, whole, 4)
+        if told is None:
+            assert np.isfinite(fit_model(table, split, sample, choice, chosen, whole, 4).threshold)
+        else:
+            with pytest.raises(ValueError, match=told):
+                fit_model(table, split, sample, choice, chosen, whole, 4)
