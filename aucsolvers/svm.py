@@ -686,7 +686,7 @@ def _shuffle(order, n_active, draws):
 
 
 # Of Newton's steps. Many short kernels would each give up Python's lock and wait for it again, which other threads then
-# have: two fits on two threads took longer than one after the other. What is called here is inlined, as in _gram.
+# have: two fits on two threads took longer than one after the other.
 
 
 @kernel(error_model="numpy")
