@@ -223,14 +223,15 @@ class MethodConfig(Strict):
     @property
     def knows_its_rows(self) -> bool:
         """Whether it may tell training rows apart by heart: a kernel machine, or a solver of another library."""
-        entry = catalogue.solver(self.solver)
-        own = {**dict(entry.params), **self.params}.get("kernel", "linear")
-        return not entry.is_ours or self.kernel != "none" or own != "linear"
+        return not catalogue.solver(self.solver).is_ours or self.kernel != "none" or self._own_kernel != "linear"
 
     @property
     def _is_gaussian(self) -> bool:
-        of_solver = dict(catalogue.solver(self.solver).params) | self.params
-        return self.kernel == "gaussian" or of_solver.get("kernel") == "rbf"
+        return self.kernel == "gaussian" or self._own_kernel == "rbf"
+
+    @property
+    def _own_kernel(self) -> str:
+        return (dict(catalogue.solver(self.solver).params) | self.params).get("kernel", "linear")
 
     @property
     def main_parameter(self) -> str | None:
