@@ -208,14 +208,17 @@ def _add_nonzero(rows, weights, most, total):
 
     Numbers are written for each row, where the next one belongs: a choice would be mispredicted.
     """
-    count, numbers, picked = np.uint32(0), np.empty(weights.size, dtype=np.uint32), np.empty(weights.size)
+    used = 0
+    for i in range(weights.size):
+        used += np.int64(weights[i] != 0.0)
+    if used > most * weights.size:
+        return False
+    count, numbers, picked = np.uint32(0), np.empty(used + 1, dtype=np.uint32), np.empty(used + 1)
     for i in range(np.uint32(weights.size)):
         numbers[count], picked[count] = i, weights[i]
         count += np.uint32(weights[i] != 0.0)
-    few = count <= most * weights.size
-    if few:
-        _add_dense_rows(rows, numbers[:count], picked[:count], total)
-    return few
+    _add_dense_rows(rows, numbers[:used], picked[:used], total)
+    return True
 
 
 @kernel()
