@@ -207,11 +207,17 @@ class KernelSVM(BinaryScorer):
 
     def fit(self, X, y, sample_weight=None):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
-        self.fit_scores(X, y, sample_weight)
+        self._publish(*self._solve(X, y, sample_weight))
         return self
 
     def fit_scores(self, X, y, sample_weight=None):
         """Fit, and return the scores of the rows of X whose weight is not 0, up to rounding: the solver knows them."""
+        result, *fitted = self._solve(X, y, sample_weight)
+        self._publish(result, *fitted)
+        return result.scores
+
+    def _solve(self, X, y, sample_weight):
+        """Return the driver's result, the rows of X that have weight, and their numbers."""
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
         X = stored_once(X)
@@ -235,8 +241,7 @@ class KernelSVM(BinaryScorer):
         # n numbers that a stored model does not need, unless it is to go on from here
         if self.warm_start:
             self._beta = result.beta
-        self._publish(result, X, weighted)
-        return result.scores
+        return result, X, weighted
 
     def _publish(self, result, X, rows):
         """Set the fitted attributes from the driver's result; ``rows`` are the input's row numbers of X."""

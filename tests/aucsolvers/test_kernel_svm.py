@@ -552,6 +552,13 @@ def test_the_scores_of_the_training_rows_come_with_the_fit(kernel):
     assert_array_equal(svm.dual_coef_, KernelSVM(kernel=kernel).fit(X, y, weight).dual_coef_)
 
 
+@pytest.mark.parametrize("fit", ["fit", "fit_scores"])
+def test_a_warning_names_the_line_that_called(fit):
+    with pytest.warns(ConvergenceWarning) as told:
+        getattr(KernelSVM(tol=0.0, max_iter=1), fit)(*moons())
+    assert told[0].filename == __file__
+
+
 def test_the_gamma_in_use_is_told_where_there_is_one():
     X, y = moons()
     assert KernelSVM().fit(X, y).gamma_ == module.scale_gamma(X)
