@@ -30,6 +30,11 @@ from tasks.values import UNCERTIFIED, Dataset, ExperimentResult, Finding, Fitted
 CONVERGED = "converged"
 CERTIFICATE_STYLES = {CONVERGED: "green", UNCERTIFIED: ""}
 CELLS = ("dataset", "solver", "sampler", "AUC ± sd", "G-mean ± sd", "secs", "certificate")
+THRESHOLDS = {
+    "training": "the model’s own scores of them",
+    "out_of_fold": "scores of each by a model that was fitted without it",
+    "out_of_fold_smoothed": "the smoothed distributions of scores of each by a model that was fitted without it",
+}
 WIDE, NARROW = 80, 54  # columns for all of these, and for "method" in place of the first three, without the seconds
 
 
@@ -102,6 +107,7 @@ class SummaryRow:
     chosen: tuple[str, str] = ("–", "")  # parameters, and their range over the folds
     gap: float = float("nan")  # the certificate of the worst fit, in units of its objective at w = 0
     status: str = ""
+    threshold_set_on: str = "training"
     is_best: bool = False
 
     @property
@@ -175,6 +181,7 @@ def _summary_row(cell: MethodResult) -> SummaryRow:
         chosen=_chosen(cell.models),
         gap=fit.certificate if fit else float("nan"),
         status=fit.status if fit else "not fitted",
+        threshold_set_on=fit.threshold_set_on if fit else "training",
     )
 
 
@@ -338,6 +345,7 @@ def render_html(result: ExperimentResult) -> str:
         committees=sorted({row.committee for row in rows} - {1}),
         has_uncertified=any(row.status == UNCERTIFIED for row in rows),
         calibrated=sorted({cell.probabilities for cell in result.results} - {None}),
+        thresholds=_thresholds(rows),
         reference=beside(result),
         n_failed=sum(row.error is not None for row in rows),
         config=json.dumps(result.config, indent=2, ensure_ascii=False, default=str),
@@ -345,6 +353,16 @@ def render_html(result: ExperimentResult) -> str:
     # A tracking address in the configuration reads the same with its colon as an entity, and no tool takes the
     # page for one that reaches out. The template itself has no address, so no style or tag is touched.
     return page.replace("://", "&#58;//")
+
+
+def _thresholds(rows: Sequence[SummaryRow]) -> str:
+    """Return what the thresholds were set on, with the methods of each where there are several ways."""
+    ways: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if not row.error:
+            ways.setdefault(row.threshold_set_on, {})[row.title] = None
+    named = [f"{THRESHOLDS[way]} ({', '.join(titles)})" for way, titles in ways.items()]
+    return ", or on ".join(named) if len(ways) > 1 else "".join(THRESHOLDS[way] for way in ways)
 
 
 def _section(result: ExperimentResult, dataset: Dataset, rank: int, rows: Sequence[SummaryRow]) -> dict[str, Any]:

@@ -233,7 +233,7 @@ def track(
         "seed": config.seed,
         "method_seed": seed,
         "threshold": result.final.threshold,
-        "threshold_set_on": config.validation.threshold_for(method, min(dataset.n_pos, dataset.n_neg)),
+        "threshold_set_on": result.final.threshold_set_on,
     }
     params |= {f"solver__{k}": v for k, v in solver.get_params().items()}
     params |= {f"sampler__{k}": v for k, v in method.sampler_settings.items()}

@@ -92,6 +92,7 @@ def fit_model(
         fit_s=fitted - start,
         search_s=choice.seconds,
         calibrator=fit_calibrator(held_out, whole.y, method.probabilities) if method.probabilities else None,
+        threshold_set_on=rule,
     )
 
 

@@ -239,6 +239,7 @@ class FittedModel:
     fit_s: float
     search_s: float
     calibrator: Any = None  # of scores to probabilities, where a config asks for them
+    threshold_set_on: str = "training"  # a rule of `validation: threshold`, never "auto"
 
     @property
     def is_certified(self) -> bool:

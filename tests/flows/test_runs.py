@@ -85,6 +85,7 @@ def test_rings_are_ranked_in_a_gaussian_kernels_space_and_the_model_keeps_it(tmp
     assert curved.data.metrics["test_auc_mean"] > 0.99
     assert curved.data.tags["aucflow.kernel"] == curved.data.params["kernel"] == "gaussian"
     assert float(curved.data.params["gamma"]) > 0
+    assert curved.data.params["threshold_set_on"] == "out_of_fold_smoothed"
     assert "chosen_gamma_factor" in curved.data.metrics
     model = mlflow.sklearn.load_model(f"runs:/{curved.info.run_id}/model")
     assert roc_auc_score(inner, model.predict(pd.DataFrame(X, columns=["a", "b"]))) > 0.99

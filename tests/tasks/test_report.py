@@ -437,6 +437,19 @@ def test_selection_by_gmean_is_said(page):
     assert "Inner validation G-mean" in render_html(result)
 
 
+def test_what_a_threshold_was_set_on_is_said_and_of_which_method_where_there_are_two_ways(page):
+    set_on = "one threshold, which was set on the training rows alone"
+    assert f"{set_on}: on the model’s own scores of them." in " ".join(Reader(page).text.split())
+    cells = experiment().results
+    models = [replace(model, threshold_set_on="out_of_fold_smoothed") for model in (*cells[1].models, cells[1].final)]
+    narrow = replace(cells[1], models=tuple(models[:-1]), final=models[-1])
+    text = " ".join(Reader(render_html(replace(experiment(), results=(cells[0], narrow)))).text.split())
+    assert f"{set_on}: on the model’s own scores of them ({cells[0].solver}), or on the smoothed" in text
+    assert f"fitted without it ({narrow.solver})." in text
+    nothing = replace(experiment(), results=tuple(cell for cell in cells if cell.error))
+    assert f"{set_on}." in " ".join(Reader(render_html(nothing)).text.split())
+
+
 @pytest.mark.parametrize("keep", ["only failures", "no method"])
 def test_page_of_an_experiment_without_results(keep):
     failures = tuple(r for r in experiment().results if r.error) if keep == "only failures" else ()

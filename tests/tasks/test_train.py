@@ -380,6 +380,7 @@ def test_a_threshold_is_set_by_rows_left_out_where_a_method_may_know_its_own(met
     rules = {"training", "out_of_fold_smoothed"}
     cut = {name: fitted(method, table, validation={"threshold": name})[2].threshold for name in rules}
     assert usual.threshold == cut[rule] != cut[(rules - {rule}).pop()]
+    assert usual.threshold_set_on == rule
 
 
 def test_a_single_row_of_a_class_sets_the_threshold_with_all_others():
