@@ -7,7 +7,7 @@ import pytest
 from imblearn.pipeline import make_pipeline
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
@@ -332,7 +332,50 @@ def test_kernel_agrees_with_the_twin(cancer, form, squared, passes):
     result = solve(form(X), y, squared=squared, tol=0.0, max_iter=passes, seed=5, newton=False)
     alpha, w = twin(X, y, 1.0, squared, passes, seed=5)
     assert_allclose(result.state["alpha"], alpha, atol=1e-12)
-    assert_allclose(np.append(result.w, result.bias), w, atol=1e-12)
+    found = np.append(result.w, result.bias)
+    assert_allclose(found, (found @ w) / (w @ w) * w, atol=1e-12)  # which multiple: the next test
+
+
+@pytest.mark.parametrize("linear_term", [None, 0.3])
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("passes", [1, 3, 10, 300])
+def test_descent_alone_publishes_the_multiple_with_the_least_objective(cancer, squared, passes, linear_term):
+    """Beside SciPy's minimiser of P(s w) over s; the certificate is P minus D still, both written out."""
+    X, y = cancer
+    signs, C = 2.0 * y - 1, 0.5
+    w0 = np.zeros(31) if linear_term is None else linear_term * np.append(X.T @ signs, signs.sum()) / len(y)
+    result = solve(X, signs, C=C, squared=squared, tol=0.0, max_iter=passes, newton=False, linear_term=w0)
+    Z, alpha = np.column_stack([X, np.ones(len(y))]), result.state["alpha"]
+    w, of_alpha = np.append(result.w, result.bias), Z.T @ (signs * alpha) + w0
+
+    def primal(w):
+        slack = np.maximum(0.0, 1.0 - signs * (Z @ w))
+        return 0.5 * w @ w - w0 @ w + C * np.sum(slack**2 if squared else slack)
+
+    dual = alpha.sum() - 0.5 * of_alpha @ of_alpha - (alpha @ alpha / (4 * C) if squared else 0.0)
+    rounding = 1e-12 * primal(0.0 * w)
+    assert_allclose([result.objective, result.dual_gap], [primal(w), primal(w) - dual], rtol=1e-9, atol=rounding)
+    assert_allclose(w, (w @ of_alpha) / (of_alpha @ of_alpha) * of_alpha, atol=1e-12)
+    least = minimize_scalar(lambda s: primal(s * of_alpha), bounds=(0.0, 3.0), options={"xatol": 1e-12}).fun
+    assert primal(w) <= min(least + 0.011 * (primal(of_alpha) - dual), primal(of_alpha)) + rounding
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("stretch", [0.01, 0.3, 0.9, 0.999999, 1.0, 1.000001, 1.3, 40.0, 1000.0])
+def test_the_best_multiple_is_found_however_far_it_is(squared, stretch):
+    """Margins whose best multiple is known: with m = 1 / stretch on all rows, s = stretch is at the hinge's kink."""
+    rng = np.random.default_rng(0)
+    margins, cost = np.full(500, 1.0 / stretch), rng.random(500) + 0.5
+    # P(s) = s^2/2 a + sum C (1 - s m): the smooth part's root is where a s = sum C m, or 2 C m (1 - s m) if squared
+    square = 0.5 * cost.sum() / stretch**2 if not squared else 2.0 * cost.sum() / stretch**2
+    expected = stretch if not squared else 0.5 * stretch
+
+    def primal(s):
+        over = np.maximum(0.0, 1.0 - s * margins)
+        return 0.5 * s * s * square + cost @ (over**2 if squared else over)
+
+    found = module._best_scale(margins, cost, squared, square, 0.0, 1e-5 * cost.sum())
+    assert primal(found) <= primal(expected) + 1.001e-5 * cost.sum()
 
 
 def test_shrinking_makes_passes_short(cancer):
