@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from aucsolvers._rows import FLOATS, check_squares, row_scores, squares_are_small
+from aucsolvers._rows import FLOATS, check_squares, row_scores, squares_are_small, well_formed
 from aucsolvers.metrics import auc_of_classes, best_gmean_threshold
 
 CONVERGED = "converged"
@@ -92,6 +92,7 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         Arrays that are to be taken as they are skip scikit-learn's checks, which cost more than a fit to few rows, and
         read sparse ones twice.
         """
+        X = well_formed(X)
         labels = two_whole_numbers(y) if _is_plain(X, y, dtype) and (reset or self._has_known_columns(X)) else None
         if labels is not None and (not (read or sparse.issparse(X)) or squares_are_small(X)):
             self.n_features_in_ = X.shape[1]
@@ -131,6 +132,11 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = True
         return tags
+
+
+def validate_rows(estimator, X, reset=False, dtype=FLOATS):
+    """Return X, C-ordered or CSR, of ``dtype``; with ``reset`` its columns are those of the estimator from now on."""
+    return validate_data(estimator, well_formed(X), accept_sparse="csr", dtype=dtype, order="C", reset=reset)
 
 
 def _is_plain(X, y, dtype):
@@ -197,5 +203,5 @@ class LinearScorer(BinaryScorer):
     def decision_function(self, X):
         """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
+        X = validate_rows(self, X)
         return row_scores(X, self.coef_.ravel()) + self.intercept_[0]

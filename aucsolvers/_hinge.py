@@ -21,7 +21,7 @@ def row_costs(C, class_weight, classes, y, sample_weight):
     """Return C_i = C * class weight * sample weight of every row, y being +-1; zero for a row to be left out."""
     if sample_weight is None and class_weight is None:
         return np.full(len(y), float(C))
-    weight = np.ones(len(y)) if sample_weight is None else np.array(sample_weight, dtype=np.float64)
+    weight = np.ones(len(y)) if sample_weight is None else _as_numbers(sample_weight)
     if weight.ndim != 1:
         raise ValueError(f"Expected sample_weight of shape (n_samples,), got {weight.shape}: pass one per row.")
     check_consistent_length(y, weight)
@@ -30,11 +30,28 @@ def row_costs(C, class_weight, classes, y, sample_weight):
         raise ValueError("Expected non-zero weights in both classes, got none in one class: check sample_weight.")
     if class_weight is not None:
         weight *= _class_weights(class_weight, classes, codes, weight)[codes]
-    if not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise ValueError("Expected finite weights >= 0, got a negative, infinite or NaN one: check class_weight.")
-    if not all(weight[codes == code].any() for code in (0, 1)):
-        raise ValueError("Expected non-zero weights in both classes, got none in one class: check class_weight.")
-    return C * weight
+    with np.errstate(over="ignore"):
+        cost = C * weight
+    cost[np.abs(cost) < np.finfo(np.float64).tiny] = 0.0  # 1/C_i would overflow
+    if not (np.isfinite(cost).all() and (cost >= 0).all()):
+        raise ValueError(
+            "Expected weights whose product with C is finite and >= 0, got a negative, infinite or NaN one: check "
+            "sample_weight, class_weight and C."
+        )
+    if not all(cost[codes == code].any() for code in (0, 1)):
+        raise ValueError(
+            "Expected non-zero weights in both classes, got none in one class, or so small that their product with C "
+            "is 0: check sample_weight, class_weight and C."
+        )
+    return cost
+
+
+def _as_numbers(sample_weight):
+    """Return a copy of the weights as float64; words and complex numbers, which NumPy would convert, are refused."""
+    weight = np.asarray(sample_weight)
+    if weight.dtype.kind not in "biufO":
+        raise ValueError(f"Expected sample_weight of real numbers, got {weight.dtype}: pass one number per row.")
+    return weight.astype(np.float64)
 
 
 def _class_weights(class_weight, classes, codes, weight):

@@ -48,6 +48,33 @@ def with_short_indices(X):
     return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
+def well_formed(X):
+    """Return X, a compressed sparse one without stored values that belong to no row; refuse indices that lead out of X.
+
+    SciPy's constructors check few of them, and kernels would read and write foreign memory.
+    """
+    if not (sparse.issparse(X) and X.format in ("csr", "csc")):
+        return X
+    lines, length = X.shape if X.format == "csr" else X.shape[::-1]
+    starts = X.indptr
+    rises = len(starts) == lines + 1 and starts[0] == 0 and not (starts[1:] < starts[:-1]).any()
+    if not (rises and starts[-1] <= min(len(X.indices), len(X.data))):
+        raise ValueError(
+            f"Expected indptr of {lines + 1} numbers that rise from 0 to at most {len(X.indices)}, the stored entries, "
+            "got another one. The sparse matrix is damaged: make it again."
+        )
+    stored = int(starts[-1])
+    outside = X.indices[:stored].view(f"u{X.indices.itemsize}") >= length  # negative ones are large without a sign
+    if outside.any():
+        raise ValueError(
+            f"Expected indices from 0 to {length - 1}, got {X.indices[outside.argmax()]}. The sparse matrix is "
+            "damaged: make it again."
+        )
+    if stored < max(len(X.indices), len(X.data)):
+        return type(X)((X.data[:stored], X.indices[:stored], starts), shape=X.shape)
+    return X
+
+
 def checked_rows(X):
     """Return X with each entry stored once, which squared norms rely on; refuse features whose squares overflow."""
     X = stored_once(X)

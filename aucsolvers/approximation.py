@@ -11,13 +11,15 @@ landmarks fill the better (Nystroem's method: phi(x)'phi(z) = l(x)'L^(-1)l(z) is
 """
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.kernel_approximation import Nystroem
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from aucsolvers._base import validate_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive
-from aucsolvers._rows import FLOATS, FULL, checked_rows, filled_up
-from aucsolvers.kernel_svm import scale_gamma
+from aucsolvers._rows import FULL, checked_rows, filled_up
+from aucsolvers.kernel_svm import origin_of, scale_gamma
 
 KERNELS = {"gaussian": "rbf", "polynomial": "polynomial"}  # our name: scikit-learn's
 BLOCK_ROWS = 21 * FULL  # transformed at a time: beside the features only these rows' kernel values take memory
@@ -57,6 +59,9 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     n_components_ : int
     nystroem_ : Nystroem
         scikit-learn's transformer, fitted to the landmarks.
+    centre_ : ndarray of shape (n_features,) or None
+        What rows are moved by before the Gaussian kernel, for the rounding of their distances; None for sparse rows as
+        a rule, and for "polynomial".
     origin_ : ndarray of shape (n_components_,)
         The mean of the landmarks' features, which is subtracted: pairwise losses do not see it, univariate ones without
         a bias (UniExp) need it.
@@ -139,11 +144,14 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def fit(self, X, y=None):
         """Draw the landmarks from X, shape (n_samples, n_features), dense or CSR, evenly over the classes y."""
         self.check_parameters()
-        X = checked_rows(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C"))
+        X = checked_rows(validate_rows(self, X, reset=True))
         self.check_size(X.shape[0], X.shape[0])
         self.n_components_ = min(self.n_components, X.shape[0])
         self.landmarks_ = _draw(X, y, self.n_components_, as_generator(self.random_state))
         self.gamma_ = self.gamma_factor * (scale_gamma(X) if isinstance(self.gamma, str) else self.gamma)
+        landmarks = X[self.landmarks_]
+        self.centre_ = origin_of(landmarks, self.gamma_) if self.kernel == "gaussian" else None
+        landmarks = self._moved(landmarks)
         self.nystroem_ = Nystroem(
             kernel=KERNELS[self.kernel],
             gamma=self.gamma_,
@@ -151,22 +159,28 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             coef0=self.coef0,
             n_components=self.n_components_,
             random_state=0,  # only the order of the features is left to draw
-        ).fit(X[self.landmarks_])
-        self.origin_ = self.nystroem_.transform(X[self.landmarks_]).mean(axis=0)
+        ).fit(landmarks)
+        self.origin_ = self.nystroem_.transform(landmarks).mean(axis=0)
         self._n_features_out = self.n_components_
         return self
 
     def transform(self, X):
         """Return the features, float64, shape (n_samples, n_components_)."""
         check_is_fitted(self)
-        X = checked_rows(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False))
+        X = checked_rows(validate_rows(self, X))
         self.check_size(self.n_components_, X.shape[0])
         features = np.empty((X.shape[0], self.n_components_))
         for start in range(0, X.shape[0], BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
-            rows = X[block]
+            rows = self._moved(X[block])
             features[block] = self.nystroem_.transform(filled_up(rows))[: rows.shape[0]] - self.origin_
         return features
+
+    def _moved(self, X):
+        """Return the rows of X less the centre, dense then; or X, if there is none."""
+        if self.centre_ is None:
+            return X
+        return (X.toarray() if sparse.issparse(X) else X) - self.centre_
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

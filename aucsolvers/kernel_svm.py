@@ -24,10 +24,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers import _jit
-from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace
+from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace, validate_rows
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._rows import FLOATS, FULL, filled_up, row_scores, squared_norms, stored_once
@@ -41,6 +41,9 @@ BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
 SMALLEST_BLOCK, SMALLEST_SPARSE_BLOCK, LARGEST_BLOCK, BLOCK_ENTRIES = 2, 3, 16, 4 * 1024
 FEW_COLUMNS = 8  # so many, from two on, are computed without BLAS,
 CHUNK = 512  # entries of each at a time, which stay in the nearest cache
+# Exponents of a Gaussian that rounding spoils by more are computed from dense rows, moved to where they are small, if
+# these take at most so many times the memory of the sparse ones.
+DISTANCES_KNOWN_TO, MOST_MOVED = 1e-9, 10
 SMALLEST_CURVATURE = 1e-12  # between equal rows, which only rounding tells apart
 SCAN = 128  # rows whose maximum is taken before its place is looked for
 FIRST_PAUSE, STEPS_PER_PAUSE = 64, 16  # steps between looks at the gap, O(n) each: so many, and 1/16 of those made
@@ -72,7 +75,7 @@ class KernelSVM(BinaryScorer):
     gamma : "scale", "loo" or float, default="scale"
         > 0; "scale" is 1/(n_features * variance of all entries of X), rows counted by their sample weight, or 1 if that
         variance is 0. "loo", for "rbf", is that of 1/16, 1/8, ..., 4 times as much which MarginMeanSVM's "loo" takes,
-        by errors of rows left out.
+        by errors of rows left out, all of the same weight.
     degree : int, default=3
         >= 1.
     coef0 : float, default=0.0
@@ -272,7 +275,7 @@ class KernelSVM(BinaryScorer):
     def decision_function(self, X):
         """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
+        X = validate_rows(self, X)
         return self._kernel.scores(X, self.support_vectors_, self.dual_coef_.ravel())
 
 
@@ -519,7 +522,7 @@ class Kernel:
     degree: int
     coef0: float
     constant: float  # 1, or 0 where no intercept is asked for
-    origin: np.ndarray | None  # dense Gaussian rows are moved by it: distances stay, their rounding becomes small
+    origin: np.ndarray | None  # Gaussian rows are moved by it: distances stay, their rounding becomes small
 
     @classmethod
     def of(cls, svm, X, y=None, weight=None):
@@ -528,14 +531,14 @@ class Kernel:
         The labels, +-1, are for gamma="loo" alone.
         """
         X = stored_once(X)
-        origin = None if sparse.issparse(X) or svm.kernel != "rbf" else X.mean(axis=0, dtype=np.float64)
         gamma = scale_gamma(X, weight) if isinstance(svm.gamma, str) else float(svm.gamma)
+        origin = origin_of(X, gamma) if svm.kernel == "rbf" else None
         kernel = cls(svm.kernel, gamma, svm.degree, svm.coef0, 1.0 if svm.fit_intercept else 0.0, origin)
         chosen = isinstance(svm.gamma, str) and svm.gamma == "loo"
         return replace(kernel, gamma=leave_one_out_gamma(kernel, X, y)) if chosen else kernel
 
     def points(self, X):
-        """Return the rows of X as the other methods take them, dense ones as a copy."""
+        """Return the rows of X as the other methods take them: dense, as a copy, if X is or there is an origin."""
         if sparse.issparse(X) and self.origin is None:
             X = stored_once(X).astype(np.float64, copy=False)
             return Points(X, squared_norms(X))
@@ -597,6 +600,19 @@ def _blocks(n, width):
     return (slice(start, start + size) for start in range(0, n, size))
 
 
+def origin_of(X, gamma):
+    """Return a point among the rows of X, or None for sparse ones that are to stay where they are.
+
+    Squared distances are differences of squared norms, whose rounding may hide them. Columns far from 0, of dates say,
+    are stored in full: such data are narrow, and become dense.
+    """
+    if sparse.issparse(X):
+        rounding = np.finfo(np.float64).eps * gamma * squared_norms(X).max(initial=0.0)
+        if rounding <= DISTANCES_KNOWN_TO or 8 * X.shape[0] * X.shape[1] > MOST_MOVED * X.data.nbytes:
+            return None
+    return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+
+
 def scale_gamma(X, weight=None):
     """Return what "scale" means as gamma, for rows repeated ``weight`` times: 1/(n_features * variance of all entries).
 
@@ -604,14 +620,15 @@ def scale_gamma(X, weight=None):
     """
     mean = np.average(np.ravel(X.mean(axis=1, dtype=np.float64)), weights=weight)
     if sparse.issparse(X):
-        square_distances, rounding = squared_norms(X) / X.shape[1] - mean**2, 1e-14 * mean**2
+        stored = sparse.csr_array((X.data - mean, X.indices, X.indptr), shape=X.shape)
+        absent = 1.0 - np.diff(X.indptr) / X.shape[1]
+        square_distances = squared_norms(stored) / X.shape[1] + absent * mean**2
     else:
-        rounding = (1e-14 * mean) ** 2
         blocks = _blocks(len(X), X.shape[1])
         square_distances = np.concatenate([np.square(X[block] - mean).mean(axis=1) for block in blocks])
     variance = np.average(square_distances, weights=weight)
     spread = X.shape[1] * variance
-    return float(1.0 / spread) if variance > rounding and spread >= np.finfo(np.float64).tiny else 1.0
+    return float(1.0 / spread) if variance > (1e-14 * mean) ** 2 and spread >= np.finfo(np.float64).tiny else 1.0
 
 
 def _products(few, many, out=None):

@@ -24,9 +24,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from aucsolvers._base import BinaryScorer, SolverResult
+from aucsolvers._base import BinaryScorer, SolverResult, validate_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
 from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, solve_kernel_svm
@@ -81,7 +81,8 @@ class MarginMeanScorer(BinaryScorer):
         return self
 
     def _cut(self, y, scores):
-        return best_gmean_threshold(y, scores) if self.threshold == "gmean" else 0.0
+        # scores that overflowed, with features or parameters of extreme scales, have none; the status says diverged
+        return best_gmean_threshold(y, scores) if self.threshold == "gmean" and np.isfinite(scores).all() else 0.0
 
     def _forget(self):
         """Drop what a fit with the other kernel may have left."""
@@ -91,7 +92,7 @@ class MarginMeanScorer(BinaryScorer):
     def decision_function(self, X):
         """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, order="C", reset=False)
+        X = validate_rows(self, X)
         if hasattr(self, "coef_"):
             return row_scores(X, self.coef_.ravel()) + self.intercept_[0]
         return self._kernel.scores(X, self.support_vectors_, self.dual_coef_.ravel()) + self.intercept_[0]

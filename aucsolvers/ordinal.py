@@ -337,12 +337,15 @@ class _Run:
         self.trace.add_with_auc(self.n_iter, self.best.objective, self.gap, self.best.auc())
 
     def result(self, X, y):
-        status, state = CONVERGED if self.gap <= self.target else MAX_ITER, {"w": self.best.w, "width": self.width}
+        w, state = self.best.w, {"w": self.best.w, "width": self.width}
+        scores = row_scores(X, w)
+        # sparse rows are not centred: their scores are rounded as they are
+        gap = max(self.gap, ROUNDING * float(np.abs(scores).max())) if sparse.issparse(X) else self.gap
+        status = CONVERGED if gap <= self.target else MAX_ITER
         if status == MAX_ITER and self.idle >= PATIENCE:
-            logger.info("no progress in %d iterations: rounding limits the gap to %.3g", self.idle, self.gap)
-        history, w = self.trace.as_history(), self.best.w
-        _, threshold = Ranking(row_scores(X, w), y > 0).auc_and_threshold()
-        return SolverResult(w, -threshold, self.best.objective, self.gap, self.n_iter, status, history, state)
+            logger.info("no progress in %d iterations: rounding limits the gap to %.3g", self.idle, gap)
+        (_, threshold), history = Ranking(scores, y > 0).auc_and_threshold(), self.trace.as_history()
+        return SolverResult(w, -threshold, self.best.objective, gap, self.n_iter, status, history, state)
 
 
 # Certified points ------------------------------------------------------------------------------------------------

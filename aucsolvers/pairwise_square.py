@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 SOLVERS = ("auto", "cholesky", "cg")
 LARGEST_CHOLESKY = 4096  # features: the matrix then takes 128 MiB
 MAX_REFINEMENTS = 5
+OBJECTIVE_KNOWN_TO = 1e-11  # beside Q(0) = 1/2
 CENTRE_ROWS = 256  # about so many, evenly spaced, tell where the rows are
 
 
@@ -169,9 +170,11 @@ def solve_by_cholesky(moments, X, positive, lam, tol, max_iter):
         return solve_by_conjugate_gradients(X, positive, lam, tol, max_iter)
     trace.add_with_auc(0, 0.5, float(b @ b) / (2.0 * lam), 0.5)  # w = 0: Q = 1/2, dQ = b, all scores tied
     w, n_iter = -solution, 1
-    # 1. the usual case: the moments certify w, and the rows are read once more, for their scores
+    # 1. the usual case: the moments certify w, and the rows are read once more, for their scores; not where these
+    # would be rounded to less than the objective is to be known to
     gap = moments.gap_bound(hessian, w, lam)
-    if gap <= tol:
+    offset = np.finfo(np.float64).eps * float(np.abs(moments.centre) @ np.abs(w))
+    if gap <= tol and offset <= OBJECTIVE_KNOWN_TO:
         ranking = _Scores(X, positive, w)
         area, threshold = ranking.auc_and_threshold()
         objective = 0.5 * lam * float(w @ w) + mean_pair_square(ranking.pos, ranking.neg)
@@ -211,14 +214,19 @@ def solve_by_conjugate_gradients(X, positive, lam, tol, max_iter):
         direction = descent + (slope / old_slope) * direction
         old_slope = slope
         # the exact minimum along the direction; its slope is read off the gradient, which need not be conjugate
-        curved = _hessian_product(X, positive, lam, centre, direction)
-        w = w - inner(gradient, direction) / inner(direction, curved) * direction
+        curved = inner(direction, _hessian_product(X, positive, lam, centre, direction))
+        if not curved > 0.0:
+            break  # rounded to 0
+        w = w - inner(gradient, direction) / curved * direction
         gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam, centre)
         if objective > 0.5 or not np.isfinite(gap):
-            break  # no exact step leads above w = 0: large offsets of a sparse X have left nothing but rounding
+            # no exact step leads above w = 0: large offsets of a sparse X have left nothing but rounding
+            objective, gap, w = best
+            break
         best = min(best, (objective, gap, w), key=lambda point: point[0])
     if not gap <= tol:
         objective, gap, w = best
+    gap = max(gap, objective - best[0])
     status = CONVERGED if gap <= tol else MAX_ITER
     return SolverResult(w, None, objective, gap, n_iter, status, trace.as_history())
 
@@ -297,8 +305,8 @@ class Moments(NamedTuple):
         the squares of all those lengths sum to M^2.
         """
         residual = linalg.blas.dsymv(1.0, hessian, w) + self.b
-        bound = np.sqrt(residual @ residual) + self.rounding * self.size * (1.0 + self.size * np.sqrt(w @ w))
-        return float(bound) ** 2 / (2.0 * lam)
+        bound = float(np.sqrt(residual @ residual) + self.rounding * self.size * (1.0 + self.size * np.sqrt(w @ w)))
+        return bound * bound / (2.0 * lam)  # ** would raise OverflowError
 
 
 def class_moments(X, positive):

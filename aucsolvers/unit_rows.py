@@ -3,8 +3,9 @@
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from aucsolvers._base import validate_rows
 from aucsolvers._rows import checked_rows, squared_norms
 
 
@@ -28,14 +29,13 @@ class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X, y=None):
         """Remember the columns; nothing is learnt."""
-        validate_data(self, X, accept_sparse="csr")
+        validate_rows(self, X, reset=True)
         return self
 
     def transform(self, X):
         """Return X, shape (n_samples, n_features), dense or CSR, with rows of norm 1."""
         check_is_fitted(self, "n_features_in_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        X = checked_rows(X)
+        X = checked_rows(validate_rows(self, X, dtype=np.float64))
         norms = np.sqrt(squared_norms(X))
         scale = 1.0 / np.where(norms > 0.0, norms, 1.0)
         if not sparse.issparse(X):

@@ -172,3 +172,13 @@ def test_a_rows_features_do_not_depend_on_the_rows_beside_it(kernel, n_features)
         for count in (1, 2, 5, 24, 100, 192, 193, 1000):
             rows = rng.choice(len(X), count, replace=False)
             np.testing.assert_array_equal(features.transform(X[rows]), whole[rows])
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("offset", [1e5, 1e8])
+def test_distances_of_rows_far_from_zero_are_not_lost(rings, layout, offset):
+    """Squared norms of 1e16 leave nothing of squared distances of 1: features were those of another kernel."""
+    X, y = rings
+    near = KernelFeatures(n_components=40, random_state=0).fit_transform(X, y)
+    far = KernelFeatures(n_components=40, random_state=0).fit(layout(X + offset), y)
+    np.testing.assert_allclose(far.transform(layout(X + offset)) @ near.T, near @ near.T, atol=1e-4)

@@ -4,8 +4,21 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 
-from aucsolvers import LSSVM, LinearSVM, _base
+from aucsolvers import (
+    AUCSDCD,
+    LSSVM,
+    OPAUC,
+    SOLAM,
+    SVMOR,
+    ZOVR,
+    KernelFeatures,
+    KernelSVM,
+    LinearSVM,
+    MarginMeanSVM,
+    _base,
+)
 
 FORMS = [np.ascontiguousarray, sparse.csr_array, sparse.csr_matrix]
 
@@ -87,3 +100,77 @@ def test_a_sparse_matrix_of_another_kind_is_converted():
     for kind in (sparse.csc_array, sparse.coo_array):
         taken, _ = LinearSVM()._validate_fit(kind(X), y)
         assert taken.format == "csr"
+
+
+def damaged(case):
+    """Return CSR rows of five columns, two stored values each, as SciPy makes them without a word."""
+    rng = np.random.default_rng(0)
+    X = sparse.csr_matrix((rng.normal(size=100), rng.integers(0, 5, 100), np.arange(0, 101, 2)), shape=(50, 5))
+    if isinstance(case, int):
+        X.indices[7] = case
+    else:
+        starts = X.indptr.copy()
+        X.indptr = {
+            "negative": np.r_[starts[:5], -3, starts[6:]],
+            "falling": np.r_[starts[:5], starts[8], starts[6:]],
+            "beyond the values": np.r_[starts[:-1], 150],
+            "too few": starts[:-3],
+            "not from 0": np.r_[1, starts[1:]],
+        }[case].astype(np.int32)
+    return X
+
+
+TAKE_SPARSE = [
+    *(
+        SVMOR(),
+        LSSVM(),
+        AUCSDCD(random_state=0),
+        SOLAM(random_state=0),
+        OPAUC(random_state=0),
+        LinearSVM(random_state=0),
+        KernelSVM(),
+    ),
+    *(MarginMeanSVM(random_state=0), MarginMeanSVM(kernel="rbf"), ZOVR(kernel="rbf", random_state=0)),
+    KernelFeatures(random_state=0),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", TAKE_SPARSE, ids=str)
+class TestDamagedSparseMatrices:
+    """Kernels read and write where indices say: one that leads out of the matrix ended the process, or "converged"."""
+
+    y = np.arange(50) % 3 == 0
+
+    @pytest.mark.parametrize("index", [5, 9, -1, 2_000_000])
+    def test_indices_that_lead_out_of_the_columns_are_refused(self, solver, index):
+        self.refuses(solver, damaged(index), f"indices from 0 to 4, got {index}")
+
+    @pytest.mark.parametrize("case", ["negative", "falling", "beyond the values", "too few", "not from 0"])
+    def test_row_pointers_that_lead_out_of_the_values_are_refused(self, solver, case):
+        self.refuses(solver, damaged(case), "indptr of 51 numbers that rise from 0 to at most 100")
+
+    def refuses(self, solver, X, told):
+        fitted = clone(solver).fit(damaged(0), self.y)
+        apply = fitted.transform if hasattr(fitted, "transform") else fitted.decision_function
+        for call in (lambda: clone(solver).fit(X, self.y), lambda: apply(X)):
+            with pytest.raises(ValueError, match=told):
+                call()
+
+    def test_values_that_belong_to_no_row_are_not_seen(self, solver):
+        X = damaged(0)
+        longer = X.copy()
+        longer.data, longer.indices = np.append(X.data, np.nan), np.append(X.indices, 77).astype(np.int32)
+        models = [clone(solver).fit(rows, self.y) for rows in (X, longer)]
+        first, second = (
+            (model.transform if hasattr(model, "transform") else model.decision_function)(rows)
+            for model, rows in zip(models, (longer, X), strict=True)
+        )
+        assert_array_equal(first, second)
+
+
+def test_a_damaged_matrix_by_columns_is_refused_before_it_is_converted():
+    X = sparse.csc_matrix(np.eye(6))
+    X.indices[2] = 6
+    with pytest.raises(ValueError, match="indices from 0 to 5, got 6"):
+        LinearSVM().fit(X, np.arange(6) % 2)

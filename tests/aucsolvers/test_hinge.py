@@ -39,16 +39,20 @@ class TestRowCosts:
         ("class_weight", "weight", "says"),
         [
             (None, [1, 1, 1], "inconsistent"),
-            (None, [1, 1, 1, np.nan], "finite weights"),
+            (None, [1, 1, 1, np.nan], "finite and >= 0"),
             (None, [0, 1, 1, 1], "none in one class"),
-            ({"yes": -1.0}, None, "finite weights"),
+            ({"yes": -1.0}, None, "finite and >= 0"),
             ({"yes": 0.0}, None, "none in one class"),
+            ({"yes": 1e-320}, None, "none in one class, or so small"),  # C_i is 0: no row of the class was left
+            ({"yes": 1e308}, None, "product with C is finite"),
+            (None, ["1", "1", "1", "1"], "real numbers, got <U1"),
+            (None, np.ones(4) * 1j, "real numbers, got complex128"),
             (None, np.ones((4, 1)), "shape"),
         ],
     )
     def test_what_is_refused(self, class_weight, weight, says):
         with pytest.raises(ValueError, match=says):
-            row_costs(1.0, class_weight, CLASSES, Y, weight)
+            row_costs(3.0, class_weight, CLASSES, Y, weight)
 
 
 @pytest.mark.parametrize("squared", [False, True])

@@ -421,6 +421,21 @@ class TestStorageAndState:
         monkeypatch.setattr(module, "BLOCK_BYTES", 8 * len(svm.support_) * 7)
         assert_allclose(svm.decision_function(X), whole, rtol=1e-12)
 
+    @pytest.mark.parametrize("gamma", [0.25, "scale", "loo"])
+    @pytest.mark.parametrize("loss", module.LOSSES)
+    @pytest.mark.parametrize("shift", [[0, 0, 0, 0], [0, 0, 1.7e9, 0], [1e7] * 4, [1e8] * 4])
+    def test_sparse_rows_far_from_zero_are_those_of_the_dense(self, shift, loss, gamma):
+        """Their squared distances cancel: the certificate was of another problem, gamma another, or P was nan."""
+        rng = np.random.default_rng(5)
+        X = rng.normal(size=(60, 4)) + np.array(shift)
+        y = X[:, 0] - shift[0] + rng.normal(size=60) > 0.8
+        dense, thin = (KernelSVM(gamma=gamma, loss=loss, tol=1e-9).fit(f(X), y) for f in (np.asarray, sparse.csr_array))
+        assert_allclose([thin.gamma_, thin.objective_], [dense.gamma_, dense.objective_], rtol=1e-8)
+        scores = [
+            model.decision_function(form(X)) for model in (dense, thin) for form in (np.asarray, sparse.csr_array)
+        ]
+        assert_allclose(scores, [scores[0]] * 4, atol=1e-4)
+
     def test_wide_sparse_rows_are_never_made_dense(self):
         # 2000 x 200,000 in float64 would be 3 GiB
         X = sparse.random_array((2000, 200_000), density=1e-4, format="csr", rng=np.random.default_rng(0))

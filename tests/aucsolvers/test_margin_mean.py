@@ -303,6 +303,14 @@ class TestDegenerateData:
         svm = MarginMeanSVM(1.0, 6.0, fit_intercept=False).fit(np.zeros((6, 2)), [0, 0, 0, 0, 1, 1])
         assert (svm.objective_, svm.dual_gap_, svm.status_) == (6.0, 0.0, "converged")
 
+    @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+    @pytest.mark.parametrize(("kernel", "size", "lam"), [("linear", 1e140, 1e300), ("rbf", 1.0, 1e308)])
+    def test_parameters_out_of_all_proportion_end_in_a_status(self, kernel, size, lam):
+        X, y = size * np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 4 == 0
+        with pytest.warns(ConvergenceWarning, match="diverged"):
+            model = MarginMeanSVM(lam, lam, kernel=kernel, max_iter=50).fit(X, y)
+        assert model.status_ == "diverged"
+
     def test_overflow_is_refused(self):
         with pytest.raises(ValueError, match="scale the features"):
             MarginMeanSVM().fit([[1e200], [-1e200]], [0, 1])

@@ -711,3 +711,17 @@ def test_scikit_learns_scale_of_breast_cancer_at_the_defaults():
     X, y = load_breast_cancer(return_X_y=True)
     model = SVMOR().fit(scale(X), y == 0)
     assert (model.status_, model.dual_gap_ <= 1e-6) == ("converged", True)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("offset", [1e9, 1e12])
+def test_the_certificate_of_sparse_rows_allows_for_the_rounding_of_their_scores(offset):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(30, 4))
+    y = X[:, 0] + rng.normal(size=30) > 0.8
+    model = SVMOR().fit(sparse.csr_array(X + offset), y)
+    difference = ((X + offset)[y][:, None] - (X + offset)[~y]).reshape(-1, 4)
+    w = model.coef_.ravel()
+    primal = 0.5 * model.lam * w @ w + np.maximum(0.0, 1.0 - difference @ w).mean()
+    least = SVMOR(tol=1e-10).fit(X + offset, y).objective_
+    assert primal - least <= 2.0 * model.dual_gap_

@@ -312,7 +312,7 @@ class TestDegenerate:
 
 
 @pytest.mark.parametrize("lam", [1e-6, 1e-2, 1.0])
-@pytest.mark.parametrize("offset", [1e7, 1e8, 1.6e9])
+@pytest.mark.parametrize("offset", [1e7, 1e8, 1.6e9, 1e12, 1e17, 1e18])
 def test_sparse_rows_far_from_zero_never_end_above_the_start(offset, lam):
     """Rounding leaves conjugate gradients nothing to work with; the least objective seen is what is published."""
     rng = np.random.default_rng(1)
@@ -323,3 +323,22 @@ def test_sparse_rows_far_from_zero_never_end_above_the_start(offset, lam):
         model = LSSVM(lam).fit(sparse.csr_array(X + offset), y)
     assert model.objective_ <= 0.5 + 1e-9
     assert model.status_ == "converged" or model.dual_gap_ > model.tol
+    assert model.dual_gap_ >= model.objective_ - LSSVM(lam).fit(X + offset, y).objective_ - 1e-9
+
+
+@pytest.mark.parametrize("offset", [1e5, 1e10, 1e14])
+def test_the_objective_of_dense_rows_is_right_far_from_zero(offset):
+    """Scores of rows as they are would round to 1e-16 of the offset: the objective came out below its least."""
+    X, y = overlapping()
+    X = X + offset
+    model, difference = LSSVM().fit(X, y), (X[y > 0][:, None] - X[y < 0]).reshape(-1, X.shape[1])
+    w = model.coef_.ravel()
+    expected = 0.5 * model.lam * w @ w + 0.5 * np.mean((1.0 - difference @ w) ** 2)
+    np.testing.assert_allclose(model.objective_, expected, rtol=1e-11)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_one_huge_column_ends_in_a_status():
+    X, y = overlapping()
+    model = LSSVM().fit(X * np.append(np.ones(X.shape[1] - 1), 1e120), y)
+    assert model.status_ in ("converged", "max_iter") and 0.0 <= model.objective_ <= 0.5
