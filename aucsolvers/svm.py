@@ -21,7 +21,7 @@ from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._gram import gram
-from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
+from aucsolvers._hinge import LOSSES, SCALED_TO, best_multiple, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import AHEAD, prefetch_row
@@ -50,10 +50,6 @@ LEAST_ERROR = 0.1  # that a look may teach: one that was lucky must not make all
 # After a pass the free rows, mostly few, are swept until their gradients' range is such a part of the pass's, but at
 # most so often: the primal's objective is as far off as they are, where the dual's is off by their squares.
 SETTLED, SWEEPS = 0.3, 10
-# On the way w~(alpha) is a bad point of the primal: short of a kink a row costs C_i, beyond it nothing, and the errors
-# of all rows meet in the intercept. Its best multiple, which reads no rows, is sought until P is within such a part of
-# the gap of its least, from steps of this length on.
-SCALED_TO, FIRST_STRETCH = 0.01, 1e-3
 FEWEST_DRAWS = 256  # of random numbers at a time: to call the generator costs as much as a few dozen visits
 TIGHTEST = 0.01  # part of the range that is left when it is tightened: the gap falls about as the range does
 # A visit costs about 1.2 ns per dense column and 3 ns per stored entry of a sparse row (measured).
@@ -391,16 +387,6 @@ class _Problem:
         _measure_margins(self.rows, self.y, self.bias, w, margins)
         return margins
 
-    def best_scale(self, w, margins, alpha):
-        """Return the s for which P(s w) is about least, and at most P(w); w is w~(alpha)."""
-        loss, gap = loss_and_gap(margins, alpha, self.cost, self.squared)
-        if not (w.any() and 0.0 < gap < np.inf):
-            return 1.0
-        square, along = inner(w, w), inner(self.linear_term, w)
-        scale = _best_scale(margins, self.cost, self.squared, square, along, SCALED_TO * gap)
-        scaled, _ = loss_and_gap(scale * margins, alpha, self.cost, self.squared)
-        return scale if scaled - loss < (1.0 - scale) * (0.5 * (1.0 + scale) * square - along) else 1.0
-
     def newton_visits(self):
         """Return how many rows descent visits before Newton's steps take over.
 
@@ -483,10 +469,12 @@ class _Run:
         w = w_of_alpha if own else w
         scores = problem.scores(w)
         margins = problem.y * scores
-        if own and self.scaling:
-            scale = problem.best_scale(w_of_alpha, margins, alpha)
-            w, scores, margins = scale * w_of_alpha, scale * scores, scale * margins
         loss, gap = loss_and_gap(margins, alpha, problem.cost, problem.squared)
+        if own and self.scaling:
+            square, along = inner(w, w), inner(problem.linear_term, w)
+            scale = best_multiple(margins, problem.cost, problem.squared, square, along, SCALED_TO * gap)
+            w, scores = scale * w, scale * scores
+            loss, gap = loss_and_gap(scale * margins, alpha, problem.cost, problem.squared)
         gap += 0.5 * float(np.sum((w - w_of_alpha) ** 2))  # eq. 1 below
         objective = problem.norm_and_linear_term(w) + loss
         self.point, self.certified_at = _Point(alpha, w, objective, gap), self.updates
@@ -705,38 +693,6 @@ def _shuffle(order, n_active, draws):
     for s in range(n_active):
         t = s + np.int64((np.uint64(draws[s]) * np.uint64(n_active - s)) >> np.uint64(32))
         order[s], order[t] = order[t], order[s]
-
-
-@kernel(fastmath=REDUCE)
-def _best_scale(margins, cost, squared, square, along, enough):
-    """Return an s > 0 with s^2/2 square - s along + sum_i C_i loss(1 - s m_i) within ``enough`` of the least, or about.
-
-    The slope rises with s, so a bracket of its sign change is kept, and cut where the slope's chord crosses 0 and in
-    the middle, by turns: of the hinge it may jump there.
-    """
-    low, slope_low, high, slope_high, scale = 0.0, -np.inf, np.inf, np.inf, 1.0
-    stretch = FIRST_STRETCH
-    for trial in range(MAX_TRIALS):
-        slope = scale * square - along
-        for i in range(margins.size):
-            over = max(1.0 - scale * margins[i], 0.0)
-            weight = 2.0 * over if squared else np.float64(over > 0.0)
-            slope -= cost[i] * margins[i] * weight
-        if slope < 0.0:
-            low, slope_low = scale, slope
-        else:
-            high, slope_high = scale, slope
-        if abs(slope) * (high - low) <= enough:
-            break
-        if high == np.inf:
-            scale += stretch
-        elif low == 0.0:
-            scale = max(scale - stretch, 0.5 * scale)
-        else:
-            chord = min(0.9, max(0.1, slope_low / (slope_low - slope_high)))
-            scale = low + (chord if trial % 2 else 0.5) * (high - low)
-        stretch *= 4.0
-    return scale
 
 
 # Of Newton's steps. Many short kernels would each give up Python's lock and wait for it again, which other threads then

@@ -41,6 +41,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from aucsolvers._base import CONVERGED, MAX_ITER, SolverResult, Trace
+from aucsolvers._hinge import SCALED_TO, best_multiple
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive
 from aucsolvers._rows import (
@@ -109,7 +110,8 @@ class ZOVR(MarginMeanScorer):
         without variance reduction), and the last iterate is the answer. A round nears the root of its own direction
         set's equation, which is a random distance off however long the round. "averaged": each row's directions are all
         coordinate axes, which a step along costs no more, eta = 1/(k + 1) over all rounds, and the answer is the mean
-        of the last 29 % of the rounds: as F is 1-strongly convex, its error falls as 1/k.
+        of the last 29 % of the rounds: as F is 1-strongly convex, its error falls as 1/k. Of its multiples that with
+        the least F is taken.
     mu : float, default=1e-6
         Half the length over which F is differenced, > 0; the source has 0.1. It smooths the hinge, by up to mu ||x_i||
         each: rounds in any number leave F above min F by some mu * lam2, which with 0.1 can be some percent of F and
@@ -156,7 +158,7 @@ class ZOVR(MarginMeanScorer):
     n_iter_ : int
         Rounds made.
     status_ : {"converged", "max_iter"}
-        Whether dual_gap_ <= tol * lam2.
+        Whether dual_gap_ <= tol * min(F(0), 5 |F(w)|).
     history_ : dict of ndarrays
         ``updates`` (inner steps), ``objective``, ``dual_gap``, ``auc`` (training rows), ``time_s``: at w = 0 and each
         time that the certificate was computed.
@@ -169,7 +171,7 @@ class ZOVR(MarginMeanScorer):
     Warns
     -----
     ConvergenceWarning
-        If ``max_iter`` rounds did not bring the certificate to tol * lam2: usually a large lam2 or a narrow kernel.
+        If ``max_iter`` rounds did not bring the certificate to that: usually a large lam2 or a narrow kernel.
 
     Notes
     -----
@@ -317,7 +319,8 @@ class ZOVR(MarginMeanScorer):
         """Return the result with its gap to the exact solver's lower bound on min F, where that is the higher one."""
         bound = max(exact.objective - exact.dual_gap, result.objective - result.dual_gap)
         gap = max(result.objective - bound, 0.0)
-        return replace(result, dual_gap=gap, status=CONVERGED if gap <= self.tol * self.lam2 else MAX_ITER)
+        will_do = gap <= self.tol * min(self.lam2, RELATIVE * abs(result.objective))
+        return replace(result, dual_gap=gap, status=CONVERGED if will_do else MAX_ITER)
 
 
 # Driver ----------------------------------------------------------------------------------------------------------
@@ -339,7 +342,7 @@ def zeroth_order_descent(
             t += walk.go_on(t, mark - t)
         # 2. the answer of the rounds since the last mark, with its certificate
         alpha = np.minimum(terms.cost * (walk.slopes / (t - last)), terms.cost)
-        answer = walk.answer(t - last)
+        answer = certifier.best_multiple(walk.answer(t - last)) if averaged else walk.answer(t - last)
         if certifier.certify(t * inner_steps, answer, alpha, 1 + (t - last) // ROUNDS_PER_PASS):
             break
         walk.slopes[:], last = 0.0, t
@@ -481,21 +484,34 @@ class _Certifier:
 
         D is taken at ``alpha`` after ``passes`` of dual coordinate ascent from there.
         """
-        y = self.terms.y
-        scores = row_scores(self.rows, w[: self.rows.shape[1]]) + self.bias * w[-1]
+        y, scores = self.terms.y, self._scores(w)
         self.objective = self.terms.value(w @ w, y * scores)
         if passes:
             alpha = self.space.ascend(self.terms, alpha, passes)
         self.bound = max(self.bound, float(alpha.sum() - 0.5 * self.space.square_norm(y * (self.terms.mean + alpha))))
         self.trace.add(updates, self.objective, self.gap, scores[y > 0], scores[y < 0])
-        return self.gap <= min(self.target, RELATIVE * self.tol * abs(self.objective))
+        return self.is_met
+
+    def best_multiple(self, w):
+        """Return the multiple of w with about the least F: from values along a line, which read no row."""
+        margins = self.terms.y * self._scores(w)
+        enough = SCALED_TO * max(self.terms.value(w @ w, margins) - self.bound, 0.0)
+        return best_multiple(margins, self.terms.cost, False, w @ w, self.terms.mean @ margins, enough) * w
+
+    def _scores(self, w):
+        return row_scores(self.rows, w[: self.rows.shape[1]]) + self.bias * w[-1]
 
     @property
     def gap(self):
         return max(self.objective - self.bound, 0.0)  # below 0 by rounding only
 
+    @property
+    def is_met(self):
+        """Tell whether the gap will do."""
+        return self.gap <= min(self.target, RELATIVE * self.tol * abs(self.objective))
+
     def result(self, w, n_iter):
-        status = CONVERGED if self.gap <= self.target else MAX_ITER
+        status = CONVERGED if self.is_met else MAX_ITER
         w, b = (w[:-1].copy(), float(w[-1])) if self.bias else (w, 0.0)
         return SolverResult(w, b, self.objective, self.gap, n_iter, status, self.trace.as_history())
 

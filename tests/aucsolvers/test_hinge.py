@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 from sklearn.utils.class_weight import compute_sample_weight
 
-from aucsolvers._hinge import dual_bounds, loss_and_gap, objective_of_best_constant, row_costs
+from aucsolvers._hinge import best_multiple, dual_bounds, loss_and_gap, objective_of_best_constant, row_costs
 
 CLASSES, Y = np.array(["no", "yes"]), np.array([1.0, -1.0, -1.0, -1.0])
 
@@ -98,3 +98,21 @@ def test_best_constant(negative, positive, squared):
     best = minimize_scalar(objective, bounds=(-2.0, 2.0), method="bounded", options={"xatol": 1e-10}).fun
     assert objective_of_best_constant(negative, positive, squared, True) == pytest.approx(best, rel=1e-6)
     assert objective_of_best_constant(negative, positive, squared, False) == objective(0.0)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("stretch", [0.01, 0.3, 0.9, 0.999999, 1.0, 1.000001, 1.3, 40.0, 1000.0])
+def test_the_best_multiple_is_found_however_far_it_is(squared, stretch):
+    """Margins whose best multiple is known: with m = 1 / stretch on all rows, s = stretch is at the hinge's kink."""
+    rng = np.random.default_rng(0)
+    margins, cost = np.full(500, 1.0 / stretch), rng.random(500) + 0.5
+    # P(s) = s^2/2 a + sum C (1 - s m): the smooth part's root is where a s = sum C m, or 2 C m (1 - s m) if squared
+    square = 0.5 * cost.sum() / stretch**2 if not squared else 2.0 * cost.sum() / stretch**2
+    expected = stretch if not squared else 0.5 * stretch
+
+    def primal(s):
+        over = np.maximum(0.0, 1.0 - s * margins)
+        return 0.5 * s * s * square + cost @ (over**2 if squared else over)
+
+    found = best_multiple(margins, cost, squared, square, 0.0, 1e-5 * cost.sum())
+    assert primal(found) <= primal(expected) + 1.001e-5 * cost.sum()

@@ -360,24 +360,6 @@ def test_descent_alone_publishes_the_multiple_with_the_least_objective(cancer, s
     assert primal(w) <= min(least + 0.011 * (primal(of_alpha) - dual), primal(of_alpha)) + rounding
 
 
-@pytest.mark.parametrize("squared", [False, True])
-@pytest.mark.parametrize("stretch", [0.01, 0.3, 0.9, 0.999999, 1.0, 1.000001, 1.3, 40.0, 1000.0])
-def test_the_best_multiple_is_found_however_far_it_is(squared, stretch):
-    """Margins whose best multiple is known: with m = 1 / stretch on all rows, s = stretch is at the hinge's kink."""
-    rng = np.random.default_rng(0)
-    margins, cost = np.full(500, 1.0 / stretch), rng.random(500) + 0.5
-    # P(s) = s^2/2 a + sum C (1 - s m): the smooth part's root is where a s = sum C m, or 2 C m (1 - s m) if squared
-    square = 0.5 * cost.sum() / stretch**2 if not squared else 2.0 * cost.sum() / stretch**2
-    expected = stretch if not squared else 0.5 * stretch
-
-    def primal(s):
-        over = np.maximum(0.0, 1.0 - s * margins)
-        return 0.5 * s * s * square + cost @ (over**2 if squared else over)
-
-    found = module._best_scale(margins, cost, squared, square, 0.0, 1e-5 * cost.sum())
-    assert primal(found) <= primal(expected) + 1.001e-5 * cost.sum()
-
-
 def test_shrinking_makes_passes_short(cancer):
     """Otherwise 569 rows would be visited in every pass."""
     X, y = cancer
