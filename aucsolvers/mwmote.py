@@ -16,6 +16,7 @@ from aucsolvers._rows import FLOATS, check_squares
 
 logger = logging.getLogger(__name__)
 
+LARGEST_FLOAT32 = 1e15  # entry: squares of larger ones, added up, may overflow in float32
 BLOCK_BYTES = 32 * 1024**2  # of neighbours of the borderline majority, 40 bytes each with what is computed from them
 CLUSTER_BYTES = 16  # per pair of minority rows: distances, and the copy that the clustering works on
 
@@ -138,11 +139,13 @@ class MWMOTE(BaseOverSampler):
             X = X.astype(np.float64)
         check_squares(X)
         by_row = X.tocsr() if sparse.issparse(X) else X
+        # squares of large entries, which distances are from, do not go into float32
+        for_distances = by_row if np.abs(by_row).max() <= LARGEST_FLOAT32 else by_row.astype(np.float64)
         self.hard_rows_ = {}
         parts, labels = [X], [y]
         streams = as_generator(self.random_state).spawn(len(wanted))
         for (label, count), stream in zip(wanted.items(), streams, strict=True):
-            hard = self.hard_rows_[label] = self._weigh(by_row, y == label)
+            hard = self.hard_rows_[label] = self._weigh(for_distances, y == label)
             parts.append(interpolate(by_row, *draw_pairs(hard, count, stream)))
             labels.append(np.full(count, label, dtype=y.dtype))
         stacked = sparse.vstack(parts, format=X.format) if sparse.issparse(X) else np.vstack(parts)
@@ -153,8 +156,8 @@ class MWMOTE(BaseOverSampler):
         if needed > self.max_bytes:
             raise ValueError(
                 f"Expected clustering to need at most max_bytes={self.max_bytes} bytes, got {needed} for the "
-                f"{n_minority} rows of class {label!r}. Raise max_bytes, or under-sample the majority instead "
-                "(GeometricUnderSampler)."
+                f"{n_minority} rows of class {np.asarray(label).item()!r}. Raise max_bytes, or under-sample the "
+                "majority instead (GeometricUnderSampler)."
             )
 
     def _weigh(self, X, is_minority):

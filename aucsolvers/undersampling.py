@@ -18,6 +18,7 @@ RATIO_OF_U2 = 10  # U1 below this imbalance ratio, U2 from it on, which looks at
 # Of |b|, what scores of an SVM that does not tell its objective have to differ from it: where w = 0 is the optimum,
 # solvers may leave less (LIBLINEAR 1e-12), and where it is not, it takes C of 1e-8 and an unpenalised b to get there.
 LEAST_SPREAD = 1e-7
+ROUNDED = 1e-12  # of P at w = 0: what an SVM of ours is lower by that has found nothing but rounding
 MOST_ROWS = 10_000  # that a Gaussian hyperplane is fitted to: a second or so, which grows as their square
 
 
@@ -246,7 +247,8 @@ def _is_no_better_than_a_constant(svm, labels):
         return False
     cost = row_costs(svm.C, svm.class_weight, svm.classes_, labels - 0.5, None)
     sums = cost[labels == 0].sum(), cost[labels == 1].sum()
-    return svm.objective_ >= objective_of_best_constant(*sums, svm.loss == "squared_hinge", svm.fit_intercept)
+    constant = objective_of_best_constant(*sums, svm.loss == "squared_hinge", svm.fit_intercept)
+    return svm.objective_ >= (1.0 - ROUNDED) * constant
 
 
 def _linear_norm(linear, scores):

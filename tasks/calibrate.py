@@ -16,7 +16,7 @@ from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.fit import fit_scorer
 from tasks.search import inner_splits, standardised
 from tasks.seeds import seed_for
-from tasks.values import Table
+from tasks.values import Split, Table
 
 
 def fit_calibrator(scores: np.ndarray, y: np.ndarray, how: str) -> CalibratedClassifierCV:
@@ -25,6 +25,11 @@ def fit_calibrator(scores: np.ndarray, y: np.ndarray, how: str) -> CalibratedCla
     frozen = FrozenEstimator(ScoreColumn().fit(column, y))
     # nothing is fitted in the folds of a frozen estimator: two are the fewest that it takes
     return CalibratedClassifierCV(frozen, method=how, cv=2, ensemble=False).fit(column, y)
+
+
+def calibration_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Split, ...]:
+    """Return the divisions that ``out_of_fold_scores`` goes by; none where training rows do not go into two folds."""
+    return inner_splits(train, config, seed_for(seed, "calibration splits"))
 
 
 def out_of_fold_scores(
@@ -42,10 +47,11 @@ def out_of_fold_scores(
     They are for use with ``model``, fitted on all of them: a fold's scores are shifted and stretched so that its model
     and ``model`` have one median and one standard deviation on the rows that both were fitted on.
     """
-    splits = inner_splits(train, config, seed_for(seed, "calibration splits"))
+    splits = calibration_splits(train, config, seed)
     if not splits:
         raise ValueError(
-            "Expected two rows of each class for probabilities or an out-of-fold threshold, got one. Leave them out."
+            "Expected two rows of each class, not all copies of one, for probabilities or an out-of-fold threshold, "
+            "got fewer. Leave them out."
         )
     usual, scores = model.decision_function(train.X), np.empty(len(train.y))
     for inner in splits:

@@ -222,6 +222,8 @@ METHODS = {"solver": (("fit",), ("decision_function", "predict_proba")), "sample
 @cache
 def _imported(kind: str, path: str) -> Entry:
     """Return the entry of a class by its import path, or say why it is none; nothing is searched by default."""
+    from sklearn.base import is_outlier_detector  # here, for a list needs no scikit-learn
+
     module, _, name = path.rpartition(".")
     try:
         found = getattr(import_module(module), name)
@@ -240,4 +242,6 @@ def _imported(kind: str, path: str) -> Entry:
         raise BadInput(
             f"Expected a {kind} that is made without arguments and has get_params, got '{path}': {error}. Name another."
         ) from None
+    if kind == "solver" and is_outlier_detector(entry.build()):
+        raise BadInput(f"Expected a {kind} that learns from labels, got '{path}', which does without. Name another.")
     return entry

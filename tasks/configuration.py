@@ -21,6 +21,9 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 Scalar = bool | int | float | str | None
 Grids = dict[str, tuple[Scalar, ...]]
 MOST_CANDIDATES = 1000
+ROWS_A_WEIGHT = 10  # of the rarer class, for each feature: with fewer, events per variable, fits are known to be close
+STRATEGIES = ("auto", "majority", "minority", "not minority", "not majority", "all")  # imbalanced-learn's
+LABELS = (-1, 1)  # as solvers and samplers see them
 SCALES = ("standard", "minmax", "quantile", "unit_rows", "centred_unit_rows", "piecewise", "none")
 
 FROM_AFAR = ("sklearn:", "catalogue:", "openml:")
@@ -231,7 +234,8 @@ class MethodConfig(Strict):
 
     @property
     def _own_kernel(self) -> str:
-        return (dict(catalogue.solver(self.solver).params) | self.params).get("kernel", "linear")
+        usual = catalogue.solver(self.solver).build().get_params()
+        return (usual | self.params).get("kernel", "linear")
 
     @property
     def main_parameter(self) -> str | None:
@@ -333,17 +337,40 @@ def _check_params(name: str, entry: catalogue.Entry, params: dict[str, Any]) -> 
     """Refuse parameters that the estimator does not have, and values that it would refuse when fitted."""
     if not params:
         return
-    known = tuple(k for k in entry.parameter_names() if k not in dict(entry.params) and k != "random_state")
+    left_out = {"random_state", *dict(entry.params), *(("estimator",) if entry.is_ours else ())}  # no YAML for that one
+    known = tuple(k for k in entry.parameter_names() if k not in left_out)
     for key in params:
         if key not in known:
             raise ValueError(
                 f"Expected parameters of {name} out of {', '.join(known)}; got '{key}'.{nearest(key, known)}"
             )
+    _check_labels(params)
     estimator = entry.build(**params)
+    if hasattr(estimator, "fit_resample") and "sampling_strategy" in params:
+        _check_sampling_strategy(params["sampling_strategy"], ratios=estimator._sampling_type != "clean-sampling")
     if hasattr(estimator, "check_parameters"):
         estimator.check_parameters()
     else:
         _check_by_fitting_nothing(estimator)
+
+
+def _check_labels(params: dict[str, Any]) -> None:
+    """Refuse weights and counts by class, or lists of classes, of other labels than estimators get to see."""
+    for name in ("class_weight", "sampling_strategy"):
+        given = params.get(name)
+        strange = [label for label in given if label not in LABELS] if isinstance(given, dict | list) else []
+        if strange:
+            raise ValueError(f"Expected {name} by label, 1 (positive) or -1 (negative), got {strange[0]!r}. Change it.")
+
+
+def _check_sampling_strategy(given: Any, ratios: bool) -> None:
+    """Refuse what no data could go with; a ratio of the classes too where chance decides how many rows go."""
+    fits = given in STRATEGIES if isinstance(given, str) else isinstance(given, dict | list)
+    if not fits and not (ratios and is_number(given) and 0 < given <= 1):
+        more = ", a ratio above 0 and up to 1" if ratios else ""
+        raise ValueError(
+            f"Expected sampling_strategy out of {', '.join(STRATEGIES)}{more}, or by label, got {given!r}. Change it."
+        )
 
 
 def _check_by_fitting_nothing(estimator: Any) -> None:
@@ -373,15 +400,16 @@ class ValidationConfig(Strict):
     split: Literal["stratified", "grouped_by_duplicates"] = "stratified"  # grouped: copies stay on one side
     held_out: float = Field(default=0.0, ge=0.0, le=0.5)  # the share of rows that nothing is trained or chosen on
 
-    def threshold_for(self, method: MethodConfig, n_rare: int) -> str:
-        """Return how the method's threshold is set with so many training rows of the rarer class.
+    def threshold_for(self, method: MethodConfig, n_rare: int, n_features: int) -> str:
+        """Return how the method's threshold is set with so many training rows of the rarer class, where folds go.
 
-        auto is out_of_fold_smoothed where a method may score its training rows apart however new ones fall, and there
-        are two rows to hold one out; else training.
+        auto is out_of_fold_smoothed where a method may score its training rows apart however new ones fall: where it
+        knows them by heart, and where even linear scores have few rare rows for each of their weights.
         """
         if self.threshold != "auto":
             return self.threshold
-        return "out_of_fold_smoothed" if method.knows_its_rows and n_rare > 1 else "training"
+        is_fitted_closely = method.knows_its_rows or n_rare < ROWS_A_WEIGHT * n_features
+        return "out_of_fold_smoothed" if is_fitted_closely else "training"
 
     @property
     def grouped(self) -> bool:

@@ -288,8 +288,9 @@ def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
         notes.append("Certificate none: an imported solver, which does not say how far from its optimum it stopped.")
     if any(row.kernel != "none" for row in rows):
         notes.append("With a kernel the certificate is that of the linear problem in its features (see the report).")
-    for title, size in dict.fromkeys((row.title, row.committee) for row in rows if row.committee > 1):
-        notes.append(f"{title}: a committee of {size} candidates; the certificate is that of its worst member.")
+    for title, size, status in dict.fromkeys((r.title, r.committee, r.status) for r in rows if r.committee > 1):
+        certified = "" if status == UNCERTIFIED else "; the certificate is that of its worst member"
+        notes.append(f"{title}: a committee of up to {size} candidates{certified}.")
     return [Text(note, style="yellow") for note in notes]
 
 

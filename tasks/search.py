@@ -7,6 +7,7 @@ sample of each scale, a kernel's features of each γ.
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_
 from tasks.catalogue import GAMMA_FACTOR
 from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
+from tasks.errors import BadInput
 from tasks.fit import build_kernel, build_solver, fitting_rows, refuse_too_large, reproducible_fits
 from tasks.log import run_logger
 from tasks.preprocess import transform
@@ -99,7 +101,7 @@ def search_parameters(
     if not splits:
         unknown = [float("nan")] * len(tried)
         return columns | {"mean": unknown, "sd": unknown}
-    rule, scores = threshold_rule(train.y, method, config), []
+    rule, scores = threshold_rule(train, splits, method, config), []
     crossed = config.validation.select_by == "gmean" and rule != "training"
     for inner in splits:
         tell(detail=f"{inner.fold + 1}/{len(splits)}")
@@ -112,11 +114,16 @@ def search_parameters(
 
 
 def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Split, ...]:
-    """Return the divisions of training rows; none where a class has a single row."""
-    folds = min(config.validation.inner_folds, int((train.y > 0).sum()), int((train.y < 0).sum()))
-    if folds < 2:
-        return ()
-    return make_splits(train.y, folds, 1, seed, row_keys(train.X) if config.validation.grouped else None)
+    """Return the divisions of training rows: into fewer folds where rows, or groups of copies, do not go into as many.
+
+    None where they do not go into two.
+    """
+    most = min(config.validation.inner_folds, int((train.y > 0).sum()), int((train.y < 0).sum()))
+    groups = row_keys(train.X) if config.validation.grouped else None
+    for folds in range(most, 1, -1):
+        with suppress(BadInput):
+            return make_splits(train.y, folds, 1, seed, groups)
+    return ()
 
 
 def _validation_scores(
@@ -183,9 +190,12 @@ def _cross_fitted(
     return gmeans
 
 
-def threshold_rule(y: np.ndarray, method: MethodConfig, config: ExperimentConfig) -> str:
-    """Return how the method's threshold is set on training rows with these labels."""
-    return config.validation.threshold_for(method, int(min((y > 0).sum(), (y < 0).sum())))
+def threshold_rule(train: Table, splits: tuple[Split, ...], method: MethodConfig, config: ExperimentConfig) -> str:
+    """Return how the method's threshold is set on these training rows, which have these divisions, if any."""
+    if config.validation.threshold == "auto" and not splits:
+        return "training"
+    n_rare = int(min((train.y > 0).sum(), (train.y < 0).sum()))
+    return config.validation.threshold_for(method, n_rare, train.X.shape[1])
 
 
 def best_cut(rule: str) -> Callable[..., float]:

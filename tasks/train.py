@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 from sklearn.pipeline import Pipeline
 
 from aucsolvers.adapters import chains
-from tasks.calibrate import fit_calibrator, out_of_fold_scores
+from tasks.calibrate import calibration_splits, fit_calibrator, out_of_fold_scores
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.convert import load
 from tasks.fit import fit_scorer, reproducible_fits
@@ -73,7 +73,7 @@ def fit_model(
     pipeline = fit_scorer(table, split, method, candidates, config.preprocessing, seed, sample)
     fitted = time.perf_counter()
     whole, solver = table.rows(split.train), least_certified(pipeline)
-    rule, held_out = threshold_rule(whole.y, method, config), None
+    rule, held_out = threshold_rule(whole, calibration_splits(whole, config, seed), method, config), None
     by_itself = rule == "training"
     if not by_itself or method.probabilities is not None:
         held_out = out_of_fold_scores(whole, pipeline, method, candidates, config, seed)

@@ -60,7 +60,7 @@ def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed:
     seeded = {"random_state": seed} if "random_state" in entry.parameter_names() else {}
     sampler = entry.build(**method.sampler_settings, **seeded)
     # of two equally large classes our samplers spare the one that sorts first: the positive one, then
-    sign = -1 if entry.is_ours else 1
+    sign = -1 if entry.is_ours and 2 * np.count_nonzero(y > 0) == len(y) and not _names_labels(sampler) else 1
     X_out, y_out = sampler.fit_resample(X, sign * y)
     y_out = sign * y_out
     _refuse_lost_class(y_out, method.sampler)
@@ -74,6 +74,10 @@ def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed:
     if len(added) == 0:
         return Drawn(kept, scheme)
     return Drawn(kept, scheme, Table(X_out[added], y_out[added]))
+
+
+def _names_labels(sampler: Any) -> bool:
+    return not isinstance(sampler.get_params().get("sampling_strategy"), str | float | None)
 
 
 def _refuse_lost_class(y: np.ndarray, sampler: str) -> None:

@@ -215,6 +215,13 @@ class TestInputAndOutput:
         assert more.dtype == np.float64
         assert_array_equal(more, same)
 
+    @pytest.mark.parametrize("size", [1e-30, 1e10, 1e30])
+    def test_entries_whose_squares_float32_cannot_hold(self, size):
+        X, y = blobs()
+        X = X.astype(np.float32)
+        more, _ = MWMOTE(random_state=0).fit_resample(X * np.float32(size), y)
+        assert more.dtype == np.float32 and np.isfinite(more).all() and len(more) > len(X)
+
     def test_in_cross_validation_training_rows_only_are_resampled(self):
         X, y = blobs(60, 600)
         pipe = make_pipeline(StandardScaler(), MWMOTE(random_state=0), LinearSVM(random_state=0))
@@ -225,7 +232,7 @@ class TestRefusals:
     def test_memory_is_predicted_before_anything_is_computed(self, monkeypatch):
         X, y = blobs()
         monkeypatch.setattr(module, "without_noise", lambda *_: pytest.fail("computed first"))
-        with pytest.raises(ValueError, match=r"max_bytes=25599 bytes, got 25600 for the 40 rows of class .*1.*Raise"):
+        with pytest.raises(ValueError, match=r"max_bytes=25599 bytes, got 25600 for the 40 rows of class 1\. Raise"):
             MWMOTE(max_bytes=25_599).fit_resample(X, y)
 
     @pytest.mark.parametrize(

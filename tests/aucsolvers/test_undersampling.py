@@ -275,6 +275,22 @@ class TestHyperplane:
         with pytest.raises(ValueError, match=r"w != 0.*got w = 0 from LinearSVM.*constant"):
             GeometricUnderSampler().fit_resample(np.zeros((12, 2)), [0] * 8 + [1] * 4)
 
+    @pytest.mark.parametrize("value", [1e-3, 1.0, 5.0, 1000.0])
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_neither_is_one_of_rounding(self, kernel, value):
+        """P is 7e-15 below that of a constant then, which tells nothing; distances were measured all the same."""
+        X, y = np.full((30, 2), value), np.repeat([1, 0], [2, 28])
+        with pytest.raises(ValueError, match="got w = 0 from"):
+            GeometricUnderSampler(kernel=kernel).fit_resample(X, y)
+
+    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_nor_is_one_between_classes_of_the_same_rows(self, kernel, seed):
+        points = np.random.default_rng(seed).normal(size=(20, 2))
+        X, y = np.vstack([np.repeat(points, 5, axis=0), points]), np.repeat([0, 1], [100, 20])
+        with pytest.raises(ValueError, match="got w = 0 from"):
+            GeometricUnderSampler(kernel=kernel, random_state=seed).fit_resample(X, y)
+
     def test_a_kernel_machine_that_says_the_same_everywhere_has_no_hyperplane(self):
         """On equal rows a'G a is 0 in exact arithmetic and 1e-16 or so in ours: that is no length to divide by."""
         X, y = np.full((30, 2), 0.3), np.repeat([0, 1], [20, 10])

@@ -129,6 +129,7 @@ BAD_FILES = [
     ("data.csv", "csv", ["--target", "fraud", "--method", "u9+msgd"], ["'u9'"]),
     ("data.csv", "csv", ["--target", "fraud", "--method", "+msgd"], ["a sampler out of", "got ''"]),
     ("data.csv", "csv", ["--target", "fraud", "--method", "u1+gauss+msgd"], ["'gauss'", "Did you mean 'gaussian'?"]),
+    ("data.csv", "csv", ["--target", "fraud", "--method", "gausian+msgd"], ["a kernel", "Did you mean 'gaussian'?"]),
     ("data.csv", "csv", ["--target", "fraud", "--method", "gaussian+kernel_svm"], ["a kernel of its own"]),
     ("data.csv", "csv", ["--target", "fraud", "--folds", "1"], ["folds", "got 1"]),
     (

@@ -146,6 +146,23 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"methods": [{"solver": "sklearn.svm.SVC", "params": {"C": -1}}]}, ["'C' parameter of SVC", "-1"]),
         ({"methods": [{"solver": "sklearn.svm.SVC", "search": {"C": [1, "much"]}}]}, ["'C' parameter", "much"]),
         ({"methods": [{"solver": "sdcd", "sampler": "smote", "sampler_params": {"k_neighbors": 0}}]}, ["k_neighbors"]),
+        ({"methods": [{"solver": "sdcd", "sampler": "u1", "sampler_params": {"estimator": 3}}]}, ["got 'estimator'"]),
+        *(
+            (
+                {"methods": [{"solver": "sdcd", "sampler": name, "sampler_params": {"sampling_strategy": given}}]},
+                [*words, f"got {got!r}"],
+            )
+            for name, given, got, words in [
+                ("u1", "foo", "foo", ["not minority, not majority, all, or by label"]),
+                ("u1", 0.5, 0.5, ["Expected sampling_strategy out of auto"]),
+                ("mwmote", 7, 7, ["a ratio above 0 and up to 1"]),
+                ("mwmote", {"pos": 50}, "pos", ["by label, 1 (positive) or -1 (negative)"]),
+                ("smote", {0: 50}, 0, ["by label, 1 (positive) or -1 (negative)"]),
+            ]
+        ),
+        ({"methods": [{"solver": "linear_svm", "params": {"class_weight": {0: 1, 1: 9}}}]}, ["class_weight by label"]),
+        ({"methods": ["sklearn.ensemble.IsolationForest"]}, ["learns from labels", "IsolationForest"]),
+        ({"methods": ["sklearn.svm.OneClassSVM"]}, ["learns from labels", "OneClassSVM"]),
         ({"methods": [{"solver": "sdcd", "search": {"lam": [1]}, "grid": [1]}]}, ["either grid or search.lam"]),
         ({"methods": [{"solver": "sdcd", "search": {"lam": []}}]}, ["search.lam", "at least one entry"]),
         ({"methods": [{"solver": "sdcd", "search": {"lamb": [1]}}]}, ["got 'lamb'", "Did you mean 'lam'?"]),

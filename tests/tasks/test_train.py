@@ -97,8 +97,8 @@ def test_selection_by_gmean_scores_with_the_training_threshold():
     assert all(0 < score <= 1 for score in by_gmean)
 
 
-def models_of(wine, workers):
-    whole = config({"solver": "sdcd", "sampler": "u1", "grid": [0.01, 0.1]}, workers=workers)
+def models_of(wine, workers, **more):
+    whole = config({"solver": "sdcd", "sampler": "u1", "grid": [0.01, 0.1]}, workers=workers, **more)
     method = whole.methods[0]
     splits = (*make_splits(wine_rows(wine).y, 3, 1, seed=2), all_rows(wine))
     return splits, trained(wine, splits, method, whole)
@@ -123,7 +123,7 @@ def test_workers_change_nothing(wine):
 
 
 def test_the_threshold_maximises_gmean_on_the_training_rows(wine):
-    splits, models = models_of(wine, 1)
+    splits, models = models_of(wine, 1, validation={"threshold": "training"})
     for split, model in zip(splits, models, strict=True):
         rows = wine_rows(wine).rows(split.train)
         scores = model.pipeline.decision_function(rows.X)
@@ -200,10 +200,10 @@ def test_landmarks_are_rows_of_the_sample_and_no_more_than_there_are():
     kernel = model.pipeline["kernel"]
     n_kept = kernel.n_components_
     assert n_kept < len(split.train) < kernel.n_components
-    marks = kernel.nystroem_.components_
+    marks = kernel.nystroem_.components_ + kernel.centre_
     rows = model.pipeline["preprocessing"].transform(table.rows(split.train).X)
     distances = np.abs(marks[:, None] - rows[None]).sum(axis=2)
-    assert (distances.min(axis=1) == 0).all()
+    assert distances.min(axis=1).max() < 1e-12
     assert set(np.flatnonzero(table.rows(split.train).y > 0)) <= set(distances.argmin(axis=1))
 
 
@@ -375,12 +375,34 @@ def test_an_out_of_fold_threshold_serves_a_model_that_knows_its_training_rows_by
     ids=str,
 )
 def test_a_threshold_is_set_by_rows_left_out_where_a_method_may_know_its_own(method, rule):
-    table = blobs(n=120, ratio=5)
+    table = blobs(n=360, ratio=5)  # 36 positive rows of three features in either half: linear scores do not
     _, _, usual = fitted(method, table)
     rules = {"training", "out_of_fold_smoothed"}
     cut = {name: fitted(method, table, validation={"threshold": name})[2].threshold for name in rules}
     assert usual.threshold == cut[rule] != cut[(rules - {rule}).pop()]
     assert usual.threshold_set_on == rule
+
+
+@pytest.mark.parametrize(("n_pos", "rule"), [(30, "training"), (29, "out_of_fold_smoothed")])
+def test_linear_scores_of_few_rare_rows_know_them_too(n_pos, rule):
+    """Ten rows of the rarer class for each weight: with fewer, scores of training rows are apart by the fit alone."""
+    table = blobs(n=2 * 6 * n_pos, ratio=6)
+    assert fitted({"solver": "ls_svm", "grid": [0.1]}, table)[2].threshold_set_on == rule
+
+
+def test_copies_that_go_into_no_two_folds_leave_the_training_rows():
+    """Two copies of each of five points: no division holds a whole one out of either class, for a search neither."""
+    rows = np.repeat(np.arange(4), 30)
+    table = Table(pd.DataFrame({"a": rows % 4 * 1.0, "b": rows * 2.0}), np.where(rows == 0, 1, -1).astype(np.int8))
+    whole = config({"solver": "kernel_svm"}, validation={"split": "grouped_by_duplicates", "inner_folds": 5})
+    (method,) = whole.methods
+    split = Split(fold=0, train=np.arange(len(rows)), test=np.arange(0))
+    choice, sample = choose(table, split, method, whole, 4), draw_sample(table, split, method, whole.preprocessing, 1)
+    assert choice.chosen["C"] == 0.1 and np.isnan(choice.search["mean"]).all()  # the middle of the grid
+    assert fit_model(table, split, sample, choice, method, whole, 4).threshold_set_on == "training"
+    asked = config({"solver": "kernel_svm"}, validation={"split": "grouped_by_duplicates", "threshold": "out_of_fold"})
+    with pytest.raises(ValueError, match="not all copies of one"):
+        fit_model(table, split, sample, choice, method, asked, 4)
 
 
 def test_a_single_row_of_a_class_sets_the_threshold_with_all_others():

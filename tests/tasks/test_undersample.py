@@ -105,12 +105,13 @@ def test_a_sampler_that_makes_and_drops_rows_does_not_tell_and_is_told_apart():
 
 
 def test_synthetic_rows_move_the_solver_and_never_the_threshold():
-    table = blobs()
+    table = blobs(300)
     whole = config("smote", params={"lam": 0.1})
     method = whole.methods[0]
     (split, *_) = make_splits(table.y, 3, 1, seed=0)
     sample = draw_sample(table, split, method, whole.preprocessing, 7)
     model = fit_model(table, split, sample, choose(table, split, method, whole, 4), method, whole, 4)
+    assert model.threshold_set_on == "training"
     real = table.rows(split.train)
     assert model.threshold == best_gmean_threshold(real.y, model.pipeline.decision_function(real.X))
     plain = config("none", params={"lam": 0.1})
@@ -130,6 +131,8 @@ def test_synthetic_rows_move_the_solver_and_never_the_threshold():
         ("linear", {"solver": "svm_or", "kernel": "polynomial"}),
         ("linear", {"solver": "zovr_rbf", "sampler_params": {"kernel": "linear"}}),
         ("rbf", {"solver": "ls_svm", "sampler_params": {"kernel": "rbf"}}),
+        ("rbf", {"solver": "sklearn.svm.SVC"}),  # Gaussian unless it says otherwise
+        ("linear", {"solver": "sklearn.svm.SVC", "params": {"kernel": "linear"}}),
     ],
     ids=str,
 )
@@ -158,3 +161,32 @@ def test_seeds_decide_the_draw():
     table = blobs()
     one, two = (drawn(table, "mwmote")[1].added.X for _ in range(2))
     assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "strategy", "expected"),
+    [
+        ("smote", {1: 100}, (100, 80)),
+        ("mwmote", {1: 100}, (100, 80)),
+        ("aucsolvers.MWMOTE", {1: 100}, (100, 80)),
+        ("mwmote", {-1: 100}, (20, 100)),
+        ("u1", [1], (20, 80)),
+        ("u1", "auto", None),
+        ("u1", [-1], None),
+    ],
+    ids=str,
+)
+def test_classes_are_named_by_the_labels_of_the_data(sampler, strategy, expected):
+    """1 is the positive class to every sampler, ours and others: ours saw the signs changed, and took the other one."""
+    table = blobs(150)
+    _, sample = drawn(table, sampler, sampler_params={"sampling_strategy": strategy})
+    got = sample.n_pos + sample.n_added_pos, sample.n_neg + sample.n_added - sample.n_added_pos
+    if expected is None:
+        assert got[0] == 20 and got[1] < 80
+    else:
+        assert got == expected
+
+
+def test_of_equal_classes_the_positive_one_is_spared():
+    _, sample = drawn(blobs(120, 2), "u1")
+    assert sample.n_pos == 40 and sample.n_neg < 40
