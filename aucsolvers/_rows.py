@@ -64,10 +64,10 @@ def well_formed(X):
             "got another one. The sparse matrix is damaged: make it again."
         )
     stored = int(starts[-1])
-    outside = X.indices[:stored].view(f"u{X.indices.itemsize}") >= length  # negative ones are large without a sign
-    if outside.any():
+    unsigned = X.indices[:stored].view(f"u{X.indices.itemsize}")  # as which negative ones are large
+    if int(unsigned.max(initial=0)) >= max(length, 1):
         raise ValueError(
-            f"Expected indices from 0 to {length - 1}, got {X.indices[outside.argmax()]}. The sparse matrix is "
+            f"Expected indices from 0 to {length - 1}, got {X.indices[unsigned.argmax()]}. The sparse matrix is "
             "damaged: make it again."
         )
     if stored < max(len(X.indices), len(X.data)):

@@ -140,7 +140,8 @@ class MWMOTE(BaseOverSampler):
         check_squares(X)
         by_row = X.tocsr() if sparse.issparse(X) else X
         # squares of large entries, which distances are from, do not go into float32
-        for_distances = by_row if np.abs(by_row).max() <= LARGEST_FLOAT32 else by_row.astype(np.float64)
+        is_large = by_row.dtype == np.float32 and np.abs(by_row).max() > LARGEST_FLOAT32
+        for_distances = by_row.astype(np.float64) if is_large else by_row
         self.hard_rows_ = {}
         parts, labels = [X], [y]
         streams = as_generator(self.random_state).spawn(len(wanted))

@@ -347,7 +347,9 @@ def _check_params(name: str, entry: catalogue.Entry, params: dict[str, Any]) -> 
     _check_labels(params)
     estimator = entry.build(**params)
     if hasattr(estimator, "fit_resample") and "sampling_strategy" in params:
-        _check_sampling_strategy(params["sampling_strategy"], ratios=estimator._sampling_type != "clean-sampling")
+        _check_sampling_strategy(
+            params["sampling_strategy"], ratios=getattr(estimator, "_sampling_type", "") != "clean-sampling"
+        )
     if hasattr(estimator, "check_parameters"):
         estimator.check_parameters()
     else:
