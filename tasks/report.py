@@ -32,8 +32,8 @@ CERTIFICATE_STYLES = {CONVERGED: "green", UNCERTIFIED: ""}
 CELLS = ("dataset", "solver", "sampler", "AUC ± sd", "G-mean ± sd", "secs", "certificate")
 THRESHOLDS = {
     "training": "the model’s own scores of them",
-    "out_of_fold": "scores of each by a model that was fitted without it",
-    "out_of_fold_smoothed": "the smoothed distributions of scores of each by a model that was fitted without it",
+    "out_of_fold": "their scores, each by a model fitted without that row",
+    "out_of_fold_smoothed": "the smoothed distributions of their scores, each by a model fitted without that row",
 }
 WIDE, NARROW = 80, 54  # columns for all of these, and for "method" in place of the first three, without the seconds
 

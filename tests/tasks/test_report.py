@@ -445,7 +445,7 @@ def test_what_a_threshold_was_set_on_is_said_and_of_which_method_where_there_are
     narrow = replace(cells[1], models=tuple(models[:-1]), final=models[-1])
     text = " ".join(Reader(render_html(replace(experiment(), results=(cells[0], narrow)))).text.split())
     assert f"{set_on}: on the model’s own scores of them ({cells[0].solver}), or on the smoothed" in text
-    assert f"fitted without it ({narrow.solver})." in text
+    assert f"fitted without that row ({narrow.solver})." in text
     nothing = replace(experiment(), results=tuple(cell for cell in cells if cell.error))
     assert f"{set_on}." in " ".join(Reader(render_html(nothing)).text.split())
 
