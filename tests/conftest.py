@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import tempfile
 from pathlib import Path
 
@@ -22,8 +21,6 @@ def pytest_configure():
 
     from flows.quiet import quieten
 
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored, and children inherit that
     # as in a run; the threads of two test processes on two cores would wait for each other most of the time
     threadpool_limits(1)
     os.environ["PYTHONWARNINGS"] = os.environ.get("PYTHONWARNINGS", "")

@@ -1,8 +1,18 @@
 """The command in this process, as a function of its arguments."""
 
+import signal
+
 import pytest
 
 from flows.cli import main
+
+
+@pytest.fixture
+def hangups():
+    """Have children started here take a hangup as they do without nohup, which has it ignored by all below it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

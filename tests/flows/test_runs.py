@@ -204,6 +204,7 @@ def start_training(folder):
     return process
 
 
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_the_run_in_seconds_and_marks_it(tmp_path, number, code):
     """Ctrl-C and a closed terminal reach every process of its group, SIGTERM usually one."""

@@ -132,6 +132,7 @@ def test_an_interrupt_ends_it_and_keeps_what_is_compiled(tmp_path):
     )
 
 
+@pytest.mark.usefixtures("hangups")
 def test_a_closed_terminal_ends_it_though_nothing_can_be_written_any_more(tmp_path):
     """The terminal's process group gets SIGHUP, and what it writes from then on fails."""
     cache = tmp_path / "kernels"
