@@ -107,8 +107,8 @@ def loss_and_gap(margins, alpha, cost, squared):
 
 
 @kernel(fastmath=REDUCE)
-def best_multiple(margins, cost, squared, square, along, enough):
-    """Return the s > 0 for which w -> s w lowers P most, about: to within ``enough`` of the least.
+def best_multiple(margins, cost, squared, square, along, gap):
+    """Return the s > 0 for which w -> s w lowers P most, about: to within a hundredth of w's ``gap`` of the least.
 
     P(s w) = s^2/2 square - s along + sum_i C_i loss(1 - s m_i), square being ||w||^2 and m_i the margins at w; no row
     is read. A method that nears its optimum from the dual, or by random steps, leaves w a bad point of P: short of a
@@ -117,10 +117,10 @@ def best_multiple(margins, cost, squared, square, along, enough):
     The slope rises with s, so a bracket of its sign change is kept, and cut where the slope's chord crosses 0 and in
     the middle, by turns: of the hinge it may jump there. 1 if nothing lower is found.
     """
-    if not (square > 0.0 and 0.0 < enough < np.inf):
+    if not (square > 0.0 and 0.0 < gap < np.inf):
         return 1.0
     low, slope_low, high, slope_high, scale = 0.0, -np.inf, np.inf, np.inf, 1.0
-    stretch, at_1 = FIRST_STRETCH, 0.0
+    stretch, value, at_1 = FIRST_STRETCH, 0.0, 0.0
     for trial in range(MAX_TRIALS):
         slope, value = scale * square - along, scale * (0.5 * scale * square - along)
         for i in range(margins.size):
@@ -133,8 +133,8 @@ def best_multiple(margins, cost, squared, square, along, enough):
             low, slope_low = scale, slope
         else:
             high, slope_high = scale, slope
-        if abs(slope) * (high - low) <= enough or trial == MAX_TRIALS - 1:
-            return scale if value < at_1 else 1.0
+        if abs(slope) * (high - low) <= SCALED_TO * gap or trial == MAX_TRIALS - 1:
+            break
         if high == np.inf:
             scale += stretch
         elif low == 0.0:
@@ -143,4 +143,4 @@ def best_multiple(margins, cost, squared, square, along, enough):
             chord = min(0.9, max(0.1, slope_low / (slope_low - slope_high)))
             scale = low + (chord if trial % 2 else 0.5) * (high - low)
         stretch *= 4.0
-    return 1.0
+    return scale if value < at_1 else 1.0

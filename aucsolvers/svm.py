@@ -21,7 +21,7 @@ from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._gram import gram
-from aucsolvers._hinge import LOSSES, SCALED_TO, best_multiple, dual_bounds, loss_and_gap, row_costs
+from aucsolvers._hinge import LOSSES, best_multiple, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
 from aucsolvers._prefetch import AHEAD, prefetch_row
@@ -472,7 +472,7 @@ class _Run:
         loss, gap = loss_and_gap(margins, alpha, problem.cost, problem.squared)
         if own and self.scaling:
             square, along = inner(w, w), inner(problem.linear_term, w)
-            scale = best_multiple(margins, problem.cost, problem.squared, square, along, SCALED_TO * gap)
+            scale = best_multiple(margins, problem.cost, problem.squared, square, along, gap)
             w, scores = scale * w, scale * scores
             loss, gap = loss_and_gap(scale * margins, alpha, problem.cost, problem.squared)
         gap += 0.5 * float(np.sum((w - w_of_alpha) ** 2))  # eq. 1 below

@@ -41,7 +41,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from aucsolvers._base import CONVERGED, MAX_ITER, SolverResult, Trace
-from aucsolvers._hinge import SCALED_TO, best_multiple
+from aucsolvers._hinge import best_multiple
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive
 from aucsolvers._rows import (
@@ -319,8 +319,8 @@ class ZOVR(MarginMeanScorer):
         """Return the result with its gap to the exact solver's lower bound on min F, where that is the higher one."""
         bound = max(exact.objective - exact.dual_gap, result.objective - result.dual_gap)
         gap = max(result.objective - bound, 0.0)
-        will_do = gap <= self.tol * min(self.lam2, RELATIVE * abs(result.objective))
-        return replace(result, dual_gap=gap, status=CONVERGED if will_do else MAX_ITER)
+        met = gap <= allowed_gap(result.objective, self.lam2, self.tol)
+        return replace(result, dual_gap=gap, status=CONVERGED if met else MAX_ITER)
 
 
 # Driver ----------------------------------------------------------------------------------------------------------
@@ -469,12 +469,17 @@ class _Frame:
         return point @ self.basis + self.outside
 
 
+def allowed_gap(objective, at_zero, tol):
+    """Return what a gap may be at most for F to count as solved."""
+    return tol * min(at_zero, RELATIVE * abs(objective))
+
+
 class _Certifier:
     """F at a point, its distance to the best dual value so far, and the trace of both."""
 
     def __init__(self, rows, terms, bias, space, tol):
         self.rows, self.terms, self.bias, self.space = rows, terms, bias, space
-        self.tol, self.target = tol, tol * terms.cost.sum()  # F(0) = lam2
+        self.tol, self.at_zero = tol, terms.cost.sum()  # F(0) = lam2
         self.trace, self.bound, self.objective = Trace(), -np.inf, None
         size = rows.shape[1] + int(bias)
         self.certify(0, np.zeros(size), np.zeros(len(terms.y)), 0)
@@ -495,8 +500,8 @@ class _Certifier:
     def best_multiple(self, w):
         """Return the multiple of w with about the least F: from values along a line, which read no row."""
         margins = self.terms.y * self._scores(w)
-        enough = SCALED_TO * max(self.terms.value(w @ w, margins) - self.bound, 0.0)
-        return best_multiple(margins, self.terms.cost, False, w @ w, self.terms.mean @ margins, enough) * w
+        gap = self.terms.value(w @ w, margins) - self.bound
+        return best_multiple(margins, self.terms.cost, False, w @ w, self.terms.mean @ margins, gap) * w
 
     def _scores(self, w):
         return row_scores(self.rows, w[: self.rows.shape[1]]) + self.bias * w[-1]
@@ -508,7 +513,7 @@ class _Certifier:
     @property
     def is_met(self):
         """Tell whether the gap will do."""
-        return self.gap <= min(self.target, RELATIVE * self.tol * abs(self.objective))
+        return self.gap <= allowed_gap(self.objective, self.at_zero, self.tol)
 
     def result(self, w, n_iter):
         status = CONVERGED if self.is_met else MAX_ITER

@@ -28,12 +28,13 @@ def fit_calibrator(scores: np.ndarray, y: np.ndarray, how: str) -> CalibratedCla
 
 
 def calibration_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Split, ...]:
-    """Return the divisions that ``out_of_fold_scores`` goes by; none where training rows do not go into two folds."""
+    """Return the divisions for ``out_of_fold_scores``; none where training rows do not go into two folds."""
     return inner_splits(train, config, seed_for(seed, "calibration splits"))
 
 
 def out_of_fold_scores(
     train: Table,
+    splits: tuple[Split, ...],
     model: Pipeline,
     method: MethodConfig,
     candidates: tuple[dict[str, Any], ...],
@@ -47,7 +48,6 @@ def out_of_fold_scores(
     They are for use with ``model``, fitted on all of them: a fold's scores are shifted and stretched so that its model
     and ``model`` have one median and one standard deviation on the rows that both were fitted on.
     """
-    splits = calibration_splits(train, config, seed)
     if not splits:
         raise ValueError(
             "Expected two rows of each class, not all copies of one, for probabilities or an out-of-fold threshold, "

@@ -73,10 +73,11 @@ def fit_model(
     pipeline = fit_scorer(table, split, method, candidates, config.preprocessing, seed, sample)
     fitted = time.perf_counter()
     whole, solver = table.rows(split.train), least_certified(pipeline)
-    rule, held_out = threshold_rule(whole, calibration_splits(whole, config, seed), method, config), None
+    splits, held_out = calibration_splits(whole, config, seed), None
+    rule = threshold_rule(whole, splits, method, config)
     by_itself = rule == "training"
     if not by_itself or method.probabilities is not None:
-        held_out = out_of_fold_scores(whole, pipeline, method, candidates, config, seed)
+        held_out = out_of_fold_scores(whole, splits, pipeline, method, candidates, config, seed)
     cut = best_cut(rule)
     return FittedModel(
         fold=split.fold,

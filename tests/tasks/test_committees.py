@@ -13,7 +13,7 @@ from aucsolvers import Ranker
 from aucsolvers.adapters import chains
 from aucsolvers.committee import Committee
 from aucsolvers.metrics import auc
-from tasks.calibrate import out_of_fold_scores
+from tasks.calibrate import calibration_splits, out_of_fold_scores
 from tasks.configuration import ExperimentConfig
 from tasks.digests import state_sha256
 from tasks.fit import fit_pipeline, fit_scorer, reproducible_fits
@@ -102,7 +102,9 @@ def test_the_threshold_is_that_of_the_committee_held_out_as_one():
     table, split, _, model = fitted(METHOD | {"committee": 3})
     whole, train = config(METHOD | {"committee": 3}), table.rows(split.train)
     best = best_candidates("lam", model.search, 3)
-    scores = out_of_fold_scores(train, model.pipeline, whole.methods[0], best, whole, 4)
+    scores = out_of_fold_scores(
+        train, calibration_splits(train, whole, 4), model.pipeline, whole.methods[0], best, whole, 4
+    )
     assert np.median(scores) == pytest.approx(np.median(model.pipeline.decision_function(train.X)), abs=0.2)
     assert auc(train.y, scores) <= auc(train.y, model.pipeline.decision_function(train.X)) + 1e-12
     assert np.quantile(scores, 0.05) < model.threshold < np.quantile(scores, 0.95)

@@ -6,7 +6,7 @@ import pytest
 
 from aucsolvers import SVMOR
 from aucsolvers.metrics import best_gmean_threshold, gmean, smoothed_gmean_threshold
-from tasks.calibrate import out_of_fold_scores
+from tasks.calibrate import calibration_splits, out_of_fold_scores
 from tasks.configuration import ExperimentConfig
 from tasks.search import choose, inner_splits, search_parameters
 from tasks.seeds import seed_for
@@ -51,7 +51,9 @@ def test_each_rule_cuts_the_scores_that_it_names(sampler):
     for rule in RULES:
         whole, model = fitted(PLAIN | {"sampler": sampler}, rule, table)
         cuts[rule] = model.threshold
-    held_out = out_of_fold_scores(train, model.pipeline, whole.methods[0], ({"lam": 0.01},), whole, 4)
+    held_out = out_of_fold_scores(
+        train, calibration_splits(train, whole, 4), model.pipeline, whole.methods[0], ({"lam": 0.01},), whole, 4
+    )
     assert cuts["training"] == best_gmean_threshold(train.y, model.pipeline.decision_function(train.X))
     assert cuts["out_of_fold"] == best_gmean_threshold(train.y, held_out)
     assert cuts["out_of_fold_smoothed"] == smoothed_gmean_threshold(train.y, held_out)
