@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
@@ -108,10 +108,26 @@ def _start(folder: Path, env: Mapping[str, str], linger_s: float) -> PrefectServ
         port = str(free.getsockname()[1])
     arguments = ("--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", port)
     known = get_current_settings().to_environment_variables(exclude_unset=True)
+    known |= {"PREFECT_HOME": str(_home(folder, is_kept=linger_s > 0))}
     env = os.environ | known | env | {"PREFECT_SERVER_API_HOST": "127.0.0.1", "PREFECT_SERVER_API_PORT": port}
     log = folder / "server.log"
     process = start_child("uvicorn", *arguments, "--log-level", "error", env=env, log=log, linger_s=linger_s)
     return PrefectServer(f"http://127.0.0.1:{port}/api", process, log)
+
+
+def _home(folder: Path, is_kept: bool) -> Path:
+    """Return Prefect's home, made if need be; for runs alone, ``folder`` where it cannot be: accounts without a home.
+
+    Prefect makes the last folder of its path only, and its server ends where there is none.
+    """
+    home = get_current_settings().home
+    with suppress(OSError):
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.access(home, os.W_OK | os.X_OK):
+        return home
+    if is_kept:  # schedules are to be found again
+        raise RunFailed(f"Expected a home for Prefect that can be written, got {home}. Name another in PREFECT_HOME.")
+    return folder
 
 
 def last_line(log: Path) -> str:

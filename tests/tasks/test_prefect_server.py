@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
 from tasks import prefect_server
 from tasks.errors import RunFailed
@@ -91,3 +91,20 @@ def test_the_last_line_is_the_last_that_says_something(tmp_path):
     assert last_line(log) == ""
     log.write_bytes(b"Traceback\n  here\nValueError: \xff no\n\n  \n")
     assert last_line(log) == "ValueError: � no"
+
+
+@pytest.mark.parametrize("home", ["new/folders/home", "a file/home"])
+def test_an_account_without_a_home_runs_all_the_same(tmp_path, home):
+    """The server ended there, with a line of a warning as its last word; what cannot be made lives with the run."""
+    (tmp_path / "a file").write_text("")
+    env = os.environ | {"PREFECT_HOME": str(tmp_path / home)}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", RUNS], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / home / "prefect.db").exists() == home.startswith("new")
+
+
+def test_schedules_need_a_home_that_stays(tmp_path):
+    (tmp_path / "a file").write_text("")
+    settings = {PREFECT_HOME: tmp_path / "a file" / "home"}
+    with temporary_settings(settings), pytest.raises(RunFailed, match=r"can be written.*PREFECT_HOME"):
+        prefect_server._home(tmp_path, is_kept=True)
