@@ -9,6 +9,7 @@ from importlib import import_module
 _HOME = {
     "AUCMSGD": "pairwise_hinge",
     "AUCSDCD": "pairwise_hinge",
+    "GMeanThreshold": "threshold",
     "GeometricUnderSampler": "undersampling",
     "KernelFeatures": "approximation",
     "KernelSVM": "kernel_svm",

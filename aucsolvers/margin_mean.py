@@ -127,7 +127,8 @@ class MarginMeanSVM(MarginMeanScorer):
         Where ``predict`` cuts the scores: at the largest G-mean on the training rows, or at 0. F weights the classes in
         the margin mean only; its hinge loss is cheapest paid by a rare class, so that at 0 all rows may be negative.
         Best of six (lam1, lam2), mean test G-mean in 5-fold cross-validation over 15 KEEL sets of ratio 2 to 86: 0.84
-        against 0.67 (linear), 0.90 against 0.69 (Gaussian).
+        against 0.67 (linear), 0.90 against 0.69 (Gaussian). GMeanThreshold cuts by rows left out, and better where a
+        class has few rows or a sampler dropped some.
     tol : float, default=1e-9
         Stop when duality gap <= tol * F(0), where F(0) = lam2, as LinearSVM. With the defaults the gap is at most 1e-6.
     max_iter : int, default=100_000

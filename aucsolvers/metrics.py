@@ -231,7 +231,9 @@ def _thinned(values):
 
 def _log_mean_tail(distances):
     """Return the log of the mean over the last axis of the normal distribution function."""
-    return np.logaddexp.reduce(log_ndtr(distances), axis=-1) - math.log(distances.shape[-1])
+    logs = log_ndtr(distances)
+    largest = logs.max(axis=-1)
+    return largest + np.log(np.exp(logs - largest[..., None]).mean(axis=-1))
 
 
 # Pairwise hinge --------------------------------------------------------------------------------------------------

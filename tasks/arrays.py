@@ -73,10 +73,9 @@ def read_idx(images: Path, labels: Path) -> RawTable:
 
 
 def labels_beside(images: Path) -> Path:
-    """Return the label file that belongs to an IDX file of images, by the names that MNIST uses.
+    """Return the label file beside an IDX file of images, by MNIST's names.
 
-    >>> labels_beside(Path("train-images-idx3-ubyte.gz")).name
-    'train-labels-idx1-ubyte.gz'
+    That of train-images-idx3-ubyte.gz is train-labels-idx1-ubyte.gz.
     """
     name = images.name.replace("images", "labels").replace("idx3", "idx1")
     found = images.with_name(name)

@@ -12,10 +12,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from aucsolvers.adapters import ScoreColumn
+from aucsolvers.threshold import standardised
 from tasks.configuration import ExperimentConfig, MethodConfig
-from tasks.fit import fit_scorer
-from tasks.search import inner_splits, standardised
+from tasks.fit import Samples, fit_scorer
+from tasks.search import inner_splits
 from tasks.seeds import seed_for
+from tasks.undersample import draw_sample, remainder
 from tasks.values import Split, Table
 
 
@@ -33,30 +35,50 @@ def calibration_splits(train: Table, config: ExperimentConfig, seed: int) -> tup
 
 
 def out_of_fold_scores(
-    train: Table,
-    splits: tuple[Split, ...],
+    table: Table,
+    split: Split,
+    samples: Samples,
+    divisions: tuple[Split, ...],
     model: Pipeline,
     method: MethodConfig,
     candidates: tuple[dict[str, Any], ...],
     config: ExperimentConfig,
     seed: int,
 ) -> np.ndarray:
-    """Return each training row's score by the chain of preprocessing, sampler, kernel and solver fitted without it.
+    """Return a score for each training row of a split, by the chain of a model that was not fitted on it.
+
+    Of rows that the sampler dropped it is the score by ``model`` itself, fitted on what was kept. For the others the
+    chain is fitted once for each of the ``divisions`` of the training rows. A sampler that only drops rows is not asked
+    again: of those that it kept, a fold's are left out. One that makes rows makes them anew, without the fold's.
 
     Of several candidates it is the score of their committee.
 
-    They are for use with ``model``, fitted on all of them: a fold's scores are shifted and stretched so that its model
-    and ``model`` have one median and one standard deviation on the rows that both were fitted on.
+    A fold's scores are shifted and stretched so that its model and ``model`` have one median and one standard deviation
+    on the rows that both were fitted on.
     """
-    if not splits:
+    if not divisions:
         raise ValueError(
             "Expected two rows of each class, not all copies of one, for probabilities or an out-of-fold threshold, "
             "got fewer. Leave them out."
         )
-    usual, scores = model.decision_function(train.X), np.empty(len(train.y))
-    for inner in splits:
-        own = seed_for(seed, "calibration", inner.fold)
-        found = fit_scorer(train, inner, method, candidates, config.preprocessing, own).decision_function(train.X)
-        own_units = standardised(found[inner.test], found[inner.train])
-        scores[inner.test] = own_units * usual[inner.train].std() + np.median(usual[inner.train])
+    train = table.rows(split.train)
+    usual, kept = model.decision_function(train.X), _kept(split, samples)
+    scores = usual.copy()
+    for inner in divisions:
+        own, part = seed_for(seed, "calibration", inner.fold), Split(inner.fold, split.train[inner.train], inner.test)
+        parts = {
+            scale: remainder(table, part, sample, config.preprocessing.settled(scale))
+            or draw_sample(table, part, method, config.preprocessing.settled(scale), own)
+            for scale, sample in samples.items()
+        }
+        found = fit_scorer(table, part, parts, method, candidates, own).decision_function(train.X)
+        left_out, both = inner.test[kept[inner.test]], inner.train[kept[inner.train]]
+        own_units = standardised(found[left_out], found[both])
+        scores[left_out] = own_units * usual[both].std() + np.median(usual[both])
     return scores
+
+
+def _kept(split: Split, samples: Samples) -> np.ndarray:
+    """Return which training rows may have a part in a model: those of its samples, or all where rows are made."""
+    parts = [np.isin(split.train, sample.rows) | (sample.added is not None) for sample in samples.values()]
+    return np.any(parts, axis=0)

@@ -25,29 +25,37 @@ from tasks.seeds import seed_for
 from tasks.undersample import draw_sample
 from tasks.values import Sample, Split, Table
 
+Samples = dict[str | None, Sample]  # by scale
 
-def fit_scorer(
+
+def draw_samples(
     table: Table,
     split: Split,
     method: MethodConfig,
     candidates: tuple[dict[str, Any], ...],
     preprocessing: PreprocessingConfig,
     seed: int,
-    sample: Sample | None = None,
-) -> Pipeline:
-    """Return the pipeline of one candidate, or of the committee of several, fitted on a split's training rows.
-
-    ``sample`` is the first candidate's, drawn here if it is not given. Candidates of one scale share theirs.
-    """
+    first: Sample | None = None,
+) -> Samples:
+    """Return a sample for each scale of the candidates; ``first`` is the first one's, if it is drawn already."""
     scales = [candidate.get("scale") for candidate in candidates]
-    samples = {} if sample is None else {scales[0]: sample}
+    samples = {} if first is None else {scales[0]: first}
     for scale in scales:
         if scale not in samples:
             samples[scale] = draw_sample(table, split, method, preprocessing.settled(scale), seed)
-    fitted = [
-        fit_pipeline(table, samples[scale], method, candidate, seed)
-        for scale, candidate in zip(scales, candidates, strict=True)
-    ]
+    return samples
+
+
+def fit_scorer(
+    table: Table,
+    split: Split,
+    samples: Samples,
+    method: MethodConfig,
+    candidates: tuple[dict[str, Any], ...],
+    seed: int,
+) -> Pipeline:
+    """Return the pipeline of one candidate, or of the committee of several, fitted on samples of a split."""
+    fitted = [fit_pipeline(table, samples[one.get("scale")], method, one, seed) for one in candidates]
     if len(fitted) == 1:
         return fitted[0]
     return Pipeline([("solver", Committee(fitted).fit(table.rows(split.train).X))])

@@ -15,6 +15,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
+from aucsolvers.threshold import standardised
 from tasks.catalogue import GAMMA_FACTOR
 from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
@@ -164,16 +165,6 @@ def _validation_score(
     if crossed:
         return standardised(scores, whole)
     return gmean(y["held out"], np.where(scores > best_gmean_threshold(y["whole"], whole), 1, -1))
-
-
-def standardised(scores: np.ndarray, fitted: np.ndarray) -> np.ndarray:
-    """Return scores in which the rows that their model was fitted on have median 0 and standard deviation 1.
-
-    Models of different rows differ in both: a pairwise loss does not see a constant that is added to all scores, and in
-    a narrow kernel a row weighs the more in its own score, the fewer rows there are.
-    """
-    spread = float(fitted.std())
-    return (scores - np.median(fitted)) / (spread if spread > 0 else 1.0)
 
 
 def _cross_fitted(

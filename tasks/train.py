@@ -13,7 +13,7 @@ from aucsolvers.adapters import chains
 from tasks.calibrate import calibration_splits, fit_calibrator, out_of_fold_scores
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.convert import load
-from tasks.fit import fit_scorer, reproducible_fits
+from tasks.fit import draw_samples, fit_scorer, reproducible_fits
 from tasks.log import run_logger
 from tasks.progress import announce
 from tasks.search import best_candidates, best_cut, threshold_rule
@@ -70,14 +70,15 @@ def fit_model(
     """
     start = time.perf_counter()
     candidates = _chosen(choice, method)
-    pipeline = fit_scorer(table, split, method, candidates, config.preprocessing, seed, sample)
+    samples = draw_samples(table, split, method, candidates, config.preprocessing, seed, sample)
+    pipeline = fit_scorer(table, split, samples, method, candidates, seed)
     fitted = time.perf_counter()
     whole, solver = table.rows(split.train), least_certified(pipeline)
     splits, held_out = calibration_splits(whole, config, seed), None
     rule = threshold_rule(whole, splits, method, config)
     by_itself = rule == "training"
     if not by_itself or method.probabilities is not None:
-        held_out = out_of_fold_scores(whole, splits, pipeline, method, candidates, config, seed)
+        held_out = out_of_fold_scores(table, split, samples, splits, pipeline, method, candidates, config, seed)
     cut = best_cut(rule)
     return FittedModel(
         fold=split.fold,

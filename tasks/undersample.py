@@ -4,6 +4,7 @@ A test row is never seen here: only ``split.train`` is read. Samplers that make 
 they make follows the rows kept to the solver, and nowhere else.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,28 @@ def draw_sample(
         scheme=drawn.scheme,
         preprocessing=fitted,
         added=drawn.added,
+        n_pos_before=int((train.y > 0).sum()),
+    )
+
+
+def remainder(table: Table, part: Split, sample: Sample, preprocessing: PreprocessingConfig) -> Sample | None:
+    """Return a sample's rows in a part of its split's training rows, with preprocessing fitted on that part.
+
+    None where this is no sample: rows were made, possibly from others, or a class has none left.
+    """
+    rows = sample.rows[np.isin(sample.rows, part.train)]
+    n_pos = int((table.y[rows] > 0).sum())
+    if sample.added is not None or not 0 < n_pos < len(rows):
+        return None
+    train = table.rows(part.train)
+    return replace(
+        sample,
+        fold=part.fold,
+        rows=rows,
+        n_pos=n_pos,
+        n_neg=len(rows) - n_pos,
+        n_neg_before=int((train.y < 0).sum()),
+        preprocessing=make_preprocessing(train.X, preprocessing).fit(train.X),
         n_pos_before=int((train.y > 0).sum()),
     )
 

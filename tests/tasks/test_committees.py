@@ -16,7 +16,7 @@ from aucsolvers.metrics import auc
 from tasks.calibrate import calibration_splits, out_of_fold_scores
 from tasks.configuration import ExperimentConfig
 from tasks.digests import state_sha256
-from tasks.fit import fit_pipeline, fit_scorer, reproducible_fits
+from tasks.fit import draw_samples, fit_pipeline, fit_scorer, reproducible_fits
 from tasks.models import trusted_types
 from tasks.search import best_candidate, best_candidates, choose
 from tasks.split import make_splits
@@ -94,7 +94,8 @@ def test_members_of_one_scale_share_their_sample():
     table, whole = blobs(), config(METHOD | {"sampler": "u1"})
     split, method = make_splits(table.y, 2, 1, seed=0)[0], whole.methods[0]
     candidates = ({"lam": 0.1, "scale": "standard"}, {"lam": 0.1, "scale": "standard"})
-    one, other = chains(fit_scorer(table, split, method, candidates, whole.preprocessing, 7))
+    samples = draw_samples(table, split, method, candidates, whole.preprocessing, 7)
+    one, other = chains(fit_scorer(table, split, samples, method, candidates, 7))
     assert state_sha256(one) == state_sha256(other)
 
 
@@ -102,8 +103,9 @@ def test_the_threshold_is_that_of_the_committee_held_out_as_one():
     table, split, _, model = fitted(METHOD | {"committee": 3})
     whole, train = config(METHOD | {"committee": 3}), table.rows(split.train)
     best = best_candidates("lam", model.search, 3)
+    samples = draw_samples(table, split, whole.methods[0], best, whole.preprocessing, 1)
     scores = out_of_fold_scores(
-        train, calibration_splits(train, whole, 4), model.pipeline, whole.methods[0], best, whole, 4
+        table, split, samples, calibration_splits(train, whole, 4), model.pipeline, whole.methods[0], best, whole, 4
     )
     assert np.median(scores) == pytest.approx(np.median(model.pipeline.decision_function(train.X)), abs=0.2)
     assert auc(train.y, scores) <= auc(train.y, model.pipeline.decision_function(train.X)) + 1e-12

@@ -8,6 +8,8 @@ from aucsolvers import SVMOR
 from aucsolvers.metrics import best_gmean_threshold, gmean, smoothed_gmean_threshold
 from tasks.calibrate import calibration_splits, out_of_fold_scores
 from tasks.configuration import ExperimentConfig
+from tasks.fit import draw_samples, fit_pipeline
+from tasks.preprocess import make_preprocessing, transform
 from tasks.search import choose, inner_splits, search_parameters
 from tasks.seeds import seed_for
 from tasks.split import make_splits
@@ -40,6 +42,14 @@ def fitted(method, rule, table):
     return whole, fit_model(table, split, sample, choice, whole.methods[0], whole, 4)
 
 
+def held_out_scores(table, whole, model, candidates=({"lam": 0.01},)):
+    """The out-of-fold scores of a model of ``fitted``."""
+    (method,), split = whole.methods, first_split(table)
+    samples = draw_samples(table, split, method, candidates, whole.preprocessing, 1)
+    divisions = calibration_splits(table.rows(split.train), whole, 4)
+    return out_of_fold_scores(table, split, samples, divisions, model.pipeline, method, candidates, whole, 4)
+
+
 def reached(model, table):
     return gmean(table.y, np.where(model.pipeline.decision_function(table.X) > model.threshold, 1, -1))
 
@@ -51,13 +61,64 @@ def test_each_rule_cuts_the_scores_that_it_names(sampler):
     for rule in RULES:
         whole, model = fitted(PLAIN | {"sampler": sampler}, rule, table)
         cuts[rule] = model.threshold
-    held_out = out_of_fold_scores(
-        train, calibration_splits(train, whole, 4), model.pipeline, whole.methods[0], ({"lam": 0.01},), whole, 4
-    )
+    held_out = held_out_scores(table, whole, model)
     assert cuts["training"] == best_gmean_threshold(train.y, model.pipeline.decision_function(train.X))
     assert cuts["out_of_fold"] == best_gmean_threshold(train.y, held_out)
     assert cuts["out_of_fold_smoothed"] == smoothed_gmean_threshold(train.y, held_out)
     assert len(set(cuts.values())) == 3
+
+
+@pytest.mark.parametrize("sampler", ["u1", "u2", "random", "imblearn.under_sampling.NearMiss"])
+def test_of_rows_that_a_sampler_dropped_it_is_the_models_own_score_of_the_others_one_by_a_model_without_them(sampler):
+    """A model was not fitted on what was dropped; to ask the sampler again, without a fold, would be another sample."""
+    table = blobs(300, 12)
+    split = first_split(table)
+    train = table.rows(split.train)
+    whole, model = fitted(PLAIN | {"sampler": sampler}, "out_of_fold", table)
+    (method,) = whole.methods
+    held_out, usual = held_out_scores(table, whole, model), model.pipeline.decision_function(train.X)
+    sample = draw_sample(table, split, method, whole.preprocessing, 1)
+    kept = np.isin(split.train, sample.rows)
+    assert 0 < kept.sum() < len(kept) and np.array_equal(held_out[~kept], usual[~kept])
+    expected = np.full(len(kept), np.nan)
+    for inner in calibration_splits(train, whole, 4):
+        fitted_on = np.zeros(len(kept), bool)
+        fitted_on[inner.train] = True
+        rest = fitted_on & kept
+        scale = make_preprocessing(train.X, whole.preprocessing).fit(train.X[fitted_on])
+        scores = (
+            SVMOR(lam=0.01)
+            .fit(transform(scale, train.X[rest]), train.y[rest])
+            .decision_function(transform(scale, train.X))
+        )
+        moved = (scores - np.median(scores[rest])) / scores[rest].std() * usual[rest].std() + np.median(usual[rest])
+        expected[kept & ~fitted_on] = moved[kept & ~fitted_on]
+    assert held_out[kept] == pytest.approx(expected[kept], abs=1e-9)
+
+
+@pytest.mark.parametrize("sampler", ["mwmote", "smote", "imblearn.combine.SMOTEENN"])
+def test_rows_made_are_made_anew_without_the_fold(monkeypatch, sampler):
+    """A row made from a held-out one would tell its model about it: also where others are dropped beside."""
+    table = blobs(300, 6)
+    split = first_split(table)
+    train = table.rows(split.train)
+    whole, model = fitted(PLAIN | {"sampler": sampler}, "out_of_fold", table)
+    (method,), own = whole.methods, {}
+    for inner in calibration_splits(train, whole, 4):
+        own[inner.fold] = draw_sample(train, inner, method, whole.preprocessing, seed_for(4, "calibration", inner.fold))
+    drawn = []
+
+    def spy(table, sample, *rest):
+        drawn.append(sample)
+        return fit_pipeline_of(table, sample, *rest)
+
+    fit_pipeline_of = fit_pipeline
+    monkeypatch.setattr("tasks.fit.fit_pipeline", spy)
+    held_out = held_out_scores(table, whole, model)
+    for sample, expected in zip(drawn, own.values(), strict=True):
+        assert np.array_equal(sample.rows, split.train[expected.rows])
+        assert np.array_equal(sample.added.X, expected.added.X)
+    assert (held_out != model.pipeline.decision_function(train.X)).all()
 
 
 def distort_every_model(monkeypatch):

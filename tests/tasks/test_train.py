@@ -343,8 +343,8 @@ def test_calibration_looks_at_training_rows_only_and_never_at_a_row_it_was_fitte
     grid = np.linspace(-1, 1, 5).reshape(-1, 1)
     assert again.calibrator.predict_proba(grid) == pytest.approx(model.calibrator.predict_proba(grid), abs=1e-12)
     in_sample = model.pipeline.decision_function(table.rows(split.train).X)
-    rows, divided = table.rows(split.train), calibration_splits(table.rows(split.train), whole, 4)
-    held_out = out_of_fold_scores(rows, divided, model.pipeline, method, ({"lam": 0.1},), whole, 4)
+    divided, samples = calibration_splits(table.rows(split.train), whole, 4), {None: sample}
+    held_out = out_of_fold_scores(table, split, samples, divided, model.pipeline, method, ({"lam": 0.1},), whole, 4)
     assert (held_out != in_sample).all()
     assert auc(table.y[split.train], held_out) < auc(table.y[split.train], in_sample)
 

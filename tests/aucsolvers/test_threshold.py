@@ -1,0 +1,173 @@
+"""GMeanThreshold: rows that a sampler dropped and rows left out set the cut; ZOVR's shortcut is what fits would say."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from imblearn.over_sampling import RandomOverSampler
+from scipy import sparse
+from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from aucsolvers import (
+    LSSVM,
+    MWMOTE,
+    SVMOR,
+    ZOVR,
+    GeometricUnderSampler,
+    GMeanThreshold,
+    KernelSVM,
+    LinearSVM,
+    MarginMeanSVM,
+)
+from aucsolvers.metrics import best_gmean_threshold, gmean, smoothed_gmean_threshold
+from aucsolvers.threshold import left_out_scores
+
+X, y = make_classification(400, 6, n_informative=4, weights=[0.92], flip_y=0.02, class_sep=0.8, random_state=3)
+NEW, TRUTH = X[300:], y[300:]
+X, y = X[:300], y[:300]
+U2 = GeometricUnderSampler("u2", kernel="rbf", random_state=0)
+
+
+@parametrize_with_checks(
+    [
+        GMeanThreshold(LSSVM()),
+        GMeanThreshold(ZOVR(kernel="rbf", max_iter=50, random_state=0)),
+        GMeanThreshold(LinearSVM(random_state=0), sampler=GeometricUnderSampler("u1", random_state=0)),
+    ]
+)
+def test_is_an_estimator(estimator, check):
+    check(estimator)
+
+
+def divided(rows, model):
+    """The folds of a fitted model with random_state=0, over the rows that it kept."""
+    seed = int(np.random.default_rng(0).integers(2**31))
+    folds = StratifiedKFold(model.n_folds, shuffle=True, random_state=seed)
+    return list(folds.split(rows, y[rows]))
+
+
+@pytest.mark.parametrize("scorer", [SVMOR(lam=0.1), KernelSVM(), SVC(gamma=0.2)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("sampler", [None, U2], ids=["all rows", "u2"])
+def test_dropped_rows_have_the_models_score_and_kept_ones_that_of_a_model_without_their_fold(scorer, sampler):
+    model = GMeanThreshold(scorer, sampler=sampler, random_state=0).fit(X, y)
+    usual = model.estimator_.decision_function(X)
+    kept = np.arange(len(y)) if sampler is None else model.sampler_.sample_indices_
+    dropped = np.setdiff1d(np.arange(len(y)), kept)
+    assert np.array_equal(model.left_out_scores_[dropped], usual[dropped])
+    assert (sampler is None) == (len(dropped) == 0)
+    for part, held_out in divided(kept, model):
+        settled = {"gamma": model.estimator_.gamma_} if isinstance(scorer, KernelSVM) else {}
+        alone = type(scorer)(**scorer.get_params() | settled).fit(X[kept[part]], y[kept[part]]).decision_function(X)
+        own, common = alone[kept[part]], usual[kept[part]]
+        expected = (alone[kept[held_out]] - np.median(own)) / own.std() * common.std() + np.median(common)
+        assert model.left_out_scores_[kept[held_out]] == pytest.approx(expected, abs=1e-9)
+    assert model.threshold_ == smoothed_gmean_threshold(np.where(y == 1, 1, -1), model.left_out_scores_)
+    assert np.array_equal(model.predict(NEW), (model.estimator_.decision_function(NEW) > model.threshold_).astype(int))
+
+
+@pytest.mark.parametrize(
+    "sampler", [MWMOTE(random_state=0), RandomOverSampler(random_state=0)], ids=["made", "repeated"]
+)
+def test_rows_are_made_without_the_fold(sampler):
+    """A row that is repeated, or made from others, would tell the model of its fold about those left out."""
+    model = GMeanThreshold(LSSVM(lam=0.1), sampler=sampler, random_state=0).fit(X, y)
+    usual = model.estimator_.decision_function(X)
+    for part, held_out in divided(np.arange(len(y)), model):
+        alone = LSSVM(lam=0.1).fit(*sampler.fit_resample(X[part], y[part])).decision_function(X)
+        expected = left_out_scores(usual, [(part, held_out)], [alone])[held_out]
+        assert model.left_out_scores_[held_out] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
+def test_scores_of_parts_are_those_of_exact_fits_to_the_parts(kernel, fit_intercept, convert):
+    even = (X[:, 0] + np.random.default_rng(0).normal(size=300) > 0).astype(int)
+    rows, same = convert(X), {"lam2": 30.0, "kernel": kernel, "fit_intercept": fit_intercept, "threshold": "zero"}
+    model = ZOVR(**same, rank_tol=1e-9, random_state=0).fit(rows, even)
+    parts = [np.arange(0, 300, 2), np.arange(200)]
+    exact = MarginMeanSVM(**same, gamma=getattr(model, "gamma_", "scale"), random_state=0)
+    for part, found in zip(parts, model.scores_of_parts(rows, even, parts), strict=True):
+        expected = exact.fit(rows[part], even[part]).decision_function(rows)
+        assert np.abs(found - expected).max() < 0.01 * expected.std()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_scores_of_parts_do_not_depend_on_rows_outside_of_the_part(kernel):
+    """But for the basis that the rows span, which knows no label."""
+    model = ZOVR(kernel=kernel, random_state=0).fit(X, y)
+    part, others = np.arange(200), np.arange(200, 300)
+    flipped = y.copy()
+    flipped[others] = 1 - flipped[others]
+    (as_is,), (changed,) = (model.scores_of_parts(X, labels, [part]) for labels in (y, flipped))
+    assert np.array_equal(as_is, changed)
+
+
+def test_on_few_rare_rows_the_cut_is_better_than_the_solvers_own():
+    """Twenty draws of 12 rare rows in 300, by two overlapping normal classes: more G-mean on average, on new rows."""
+    own, ours = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        labels = np.arange(2300) % 25 == 0
+        rows = rng.normal(size=(2300, 5)) + 1.3 * labels[:, None]
+        solver = ZOVR(kernel="rbf", random_state=0)
+        pipeline = GMeanThreshold(solver, sampler=U2, random_state=0).fit(rows[:300], labels[:300])
+        scores = pipeline.estimator_.decision_function(rows[300:])  # less its own threshold
+        own.append(gmean(labels[300:], scores > 0))
+        ours.append(gmean(labels[300:], pipeline.predict(rows[300:])))
+    assert np.mean(ours) > np.mean(own) + 0.02
+
+
+def test_units_and_zeros_of_scores_play_no_part():
+    usual = 3.0 + 2.0 * X[:, 0]
+    splits = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))
+    found = [(k + 1) * 7.0 * X[:, 0] - 100.0 * k for k in range(4)]
+    moved = left_out_scores(usual, splits, found)
+    assert moved == pytest.approx(usual)
+
+
+def test_a_class_of_one_row_leaves_the_models_own_scores():
+    rows = np.r_[np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:1]]
+    model = GMeanThreshold(LSSVM(lam=0.1)).fit(X[rows], y[rows])
+    scores = model.estimator_.decision_function(X[rows])
+    assert np.array_equal(model.left_out_scores_, scores)
+    assert model.threshold_ == best_gmean_threshold(y[rows] == 1, scores)
+
+
+def test_two_rows_of_a_class_make_two_folds():
+    rows = np.r_[np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:2]]
+    model = GMeanThreshold(LSSVM(lam=0.1), n_folds=5, random_state=0).fit(X[rows], y[rows])
+    assert (model.left_out_scores_ != model.estimator_.decision_function(X[rows])).all()
+
+
+def test_takes_frames_texts_and_pipelines():
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(6)])
+    chain = make_pipeline(StandardScaler(), LSSVM(lam=0.1))
+    model = GMeanThreshold(chain, random_state=0).fit(frame, np.where(y == 1, "yes", "no"))
+    plain = GMeanThreshold(chain, random_state=0).fit(X, y)
+    assert set(model.predict(frame)) == {"no", "yes"}
+    assert model.threshold_ == pytest.approx(plain.threshold_, abs=1e-9)
+    assert list(model.feature_names_in_) == list(frame.columns)
+
+
+def test_the_same_integer_gives_the_same_bits():
+    one, other = (
+        GMeanThreshold(ZOVR(kernel="rbf", random_state=0), sampler=U2, random_state=5).fit(X, y) for _ in range(2)
+    )
+    assert np.array_equal(one.left_out_scores_, other.left_out_scores_) and one.threshold_ == other.threshold_
+
+
+def test_bad_input_is_told():
+    with pytest.raises(ValueError, match="Expected n_folds to be at least 2, got 1"):
+        GMeanThreshold(LSSVM(), n_folds=1).fit(X, y)
+    with pytest.raises(ValueError, match="got one class"):
+        GMeanThreshold(LSSVM()).fit(X, np.ones(300))
+    with pytest.raises(NotFittedError):
+        GMeanThreshold(LSSVM()).predict(X)
+    with pytest.raises(NotFittedError):
+        next(ZOVR().scores_of_parts(X, y, [np.arange(9)]))
