@@ -88,8 +88,8 @@ def summary(sections: Sequence[Section], machine: dict[str, str], command: str) 
         *table(("part", "goal", "cells met", "geometric mean", "worst cell", ""), rows),
         "",
         *_wrapped(
-            f"{machine['date']}, {machine['processor']} ({machine['load']}), one thread; {machine['libraries']}; "
-            f"{machine['BLAS']}."
+            f"{machine['date']}, {machine['processor']} ({machine['load']}); {machine['speed']}; "
+            f"{machine['libraries']}; {machine['BLAS']}."
         ),
         f"Reproduce with `{command}`.",
     ]

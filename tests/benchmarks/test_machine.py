@@ -10,7 +10,7 @@ from benchmarks import machine
 
 def test_the_description_names_what_decides_the_numbers():
     described = machine.describe()
-    assert set(described) >= {"date", "processor", "load", "memory", "system", "Python", "libraries", "BLAS"}
+    assert set(described) >= {"date", "processor", "load", "memory", "speed", "system", "Python", "libraries", "BLAS"}
     assert all(described.values())
     assert np.__version__ in described["libraries"]
 

@@ -23,7 +23,14 @@ def section(*rows, least_mean=None):
     return Section(Part("name", "Title", "the goal", "The method.", None, "excess", least_mean), rows)
 
 
-MACHINE = {"date": "2000-01-01", "processor": "cpu", "load": "idle", "libraries": "NumPy 2", "BLAS": "blas"}
+MACHINE = {
+    "date": "2000-01-01",
+    "processor": "cpu",
+    "load": "idle",
+    "speed": "fast",
+    "libraries": "NumPy 2",
+    "BLAS": "blas",
+}
 
 
 def test_the_readme_quotes_the_report():
