@@ -716,6 +716,8 @@ class ColumnCache:
             self._filled += len(columns)
             self.kernel.between(self.points.take(columns), self.points, out=self.values[slots[0] : self._filled])
         else:
+            # slots that are free yet count as filled: they are among the oldest, so that these are all there is to take
+            self._filled = self.capacity
             slots = np.argpartition(self.last_use, len(columns) - 1)[: len(columns)]
             evicted = self._column[slots]
             self.slots[evicted[evicted >= 0]] = -1

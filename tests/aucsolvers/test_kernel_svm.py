@@ -345,6 +345,42 @@ class TestCache:
         tracemalloc.stop()
         assert size < peak < size + 60 * row
 
+    @pytest.mark.parametrize("capacity", [*range(2, 14), 21, 33])
+    def test_what_it_says_it_holds_it_holds(self, capacity, monkeypatch):
+        """However full it is, whatever was loaded together, and after it went on with fewer points."""
+        X, rng = moons(60)[0], np.random.default_rng(capacity)
+        kernel = module.Kernel.of(KernelSVM(gamma=1.0), X)
+        cache, keep, K = module.ColumnCache(kernel, kernel.points(X), 8 * 60 * capacity), np.arange(60), gram(X)
+        for turn in range(150):
+            n = len(keep)
+            rise, fall = (np.where(rng.random(n) < rng.random(), 0.0, -np.inf) for _ in range(2))
+            wanted = rng.choice(np.flatnonzero(cache.slots < 0)) if (cache.slots < 0).any() else None
+            if wanted is not None:
+                cache.load(int(wanted), rise, fall, rng.normal(size=n))
+                assert cache.slots[wanted] >= 0
+            used = rng.integers(cache.capacity, size=2)
+            cache.last_use[used] = cache.last_use.max() + 1
+            held = np.flatnonzero(cache.slots >= 0)
+            assert len(set(cache.slots[held])) == len(held)
+            assert_allclose(cache.values[cache.slots[held]], K[np.ix_(keep[held], keep)] - 1.0, atol=1e-12)
+            if turn % 50 == 49:
+                left = np.sort(rng.choice(n, 2 * n // 3, replace=False))
+                cache.restrict(left)
+                keep = keep[left]
+
+    @pytest.mark.parametrize("options", [{}, {"kernel": "poly", "coef0": 1.0}], ids=str)
+    @pytest.mark.parametrize("columns", [2, 3, 5, 7, 9, 11, 15, 40])
+    def test_its_size_changes_no_model(self, columns, options):
+        for seed in range(6):
+            rng = np.random.default_rng(seed)
+            X, y = rng.normal(size=(50, 3)), rng.random(50) < 0.3
+            whole, small = (KernelSVM(tol=1e-8, cache_bytes=size, **options) for size in (2**20, 8 * 50 * columns))
+            assert_allclose(small.fit(X, y).objective_, whole.fit(X, y).objective_, rtol=1e-7)
+            f = small.decision_function(X)
+            loss = np.maximum(0.0, 1.0 - np.where(y, f, -f)).sum()
+            told = 0.5 * (small.dual_coef_ @ f[small.support_]).item() + loss
+            assert_allclose(small.objective_, told, rtol=1e-7)
+
     def test_too_small_a_cache_is_refused(self):
         with pytest.raises(ValueError, match=r"at least two columns of 80 rows, 1280 bytes, got 1279\. Raise"):
             KernelSVM(cache_bytes=1279).fit(*moons())
