@@ -24,8 +24,8 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
     estimator : classifier with ``decision_function``
         A clone of it is fitted. What its fit settles by itself (``gamma_``) is settled once, on all rows.
     sampler : imbalanced-learn sampler, default=None
-        A clone of it chooses the rows. One that only drops rows is asked once; one that makes rows is asked again
-        without each fold.
+        A clone of it chooses the rows. GeometricUnderSampler and RandomUnderSampler are asked once, any other again
+        without each fold: it may make rows of those left out, or choose among their neighbours by their labels.
     n_folds : int, default=3
         >= 2; fewer where a class has fewer rows.
     random_state : None, int, RandomState or Generator, default=None
@@ -110,10 +110,10 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
             self.sampler_ = clone(self.sampler)
             X_kept, y_kept = self.sampler_.fit_resample(X, y)
             self.estimator_.fit(X_kept, y_kept)
-            # of rows made, repeated or not told from made ones, any may stem from any
-            indices = np.unique(getattr(self.sampler_, "sample_indices_", ()))
-            self._resamples = len(indices) != len(y_kept)
-            kept = kept if self._resamples else indices
+            self._resamples = not choice_stands(self.sampler_) or len(np.unique(self.sampler_.sample_indices_)) < len(
+                y_kept
+            )
+            kept = kept if self._resamples else self.sampler_.sample_indices_
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
@@ -140,6 +140,20 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
+
+
+def choice_stands(sampler):
+    """Return whether what a sampler dropped may stay dropped when some of the rows that it kept are left out.
+
+    By chance, or by distance from one hyperplane for all rows, the choice hardly tells about a single one. Others look
+    at a row's neighbours and their labels, so that rows left out would be scored by what their own labels have done:
+    pure noise had an AUC of 0.28 behind NearMiss and of 0.59 behind RepeatedEditedNearestNeighbours.
+    """
+    from imblearn.under_sampling import RandomUnderSampler
+
+    from aucsolvers.undersampling import GeometricUnderSampler
+
+    return isinstance(sampler, GeometricUnderSampler | RandomUnderSampler)
 
 
 def left_out_scores(usual, splits, found):

@@ -17,7 +17,8 @@ from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.fit import Samples, fit_scorer
 from tasks.search import inner_splits
 from tasks.seeds import seed_for
-from tasks.undersample import draw_sample, remainder
+from tasks.split import row_keys
+from tasks.undersample import draw_sample, remainder, sampler_stands
 from tasks.values import Split, Table
 
 
@@ -48,8 +49,8 @@ def out_of_fold_scores(
     """Return a score for each training row of a split, by the chain of a model that was not fitted on it.
 
     Of rows that the sampler dropped it is the score by ``model`` itself, fitted on what was kept. For the others the
-    chain is fitted once for each of the ``divisions`` of the training rows. A sampler that only drops rows is not asked
-    again: of those that it kept, a fold's are left out. One that makes rows makes them anew, without the fold's.
+    chain is fitted once for each of the ``divisions`` of the training rows. A sampler whose choice stands is not asked
+    again: of those that it kept, a fold's are left out. Any other is asked again, without the fold's.
 
     Of several candidates it is the score of their committee.
 
@@ -62,12 +63,13 @@ def out_of_fold_scores(
             "got fewer. Leave them out."
         )
     train = table.rows(split.train)
-    usual, kept = model.decision_function(train.X), _kept(split, samples)
+    usual, stands = model.decision_function(train.X), sampler_stands(method)
+    kept = _kept(train, split, samples, config) if stands else np.ones(len(train.y), dtype=bool)
     scores = usual.copy()
     for inner in divisions:
         own, part = seed_for(seed, "calibration", inner.fold), Split(inner.fold, split.train[inner.train], inner.test)
         parts = {
-            scale: remainder(table, part, sample, config.preprocessing.settled(scale))
+            scale: (stands and remainder(table, part, sample, config.preprocessing.settled(scale)))
             or draw_sample(table, part, method, config.preprocessing.settled(scale), own)
             for scale, sample in samples.items()
         }
@@ -78,7 +80,14 @@ def out_of_fold_scores(
     return scores
 
 
-def _kept(split: Split, samples: Samples) -> np.ndarray:
-    """Return which training rows may have a part in a model: those of its samples, or all where rows are made."""
+def _kept(train: Table, split: Split, samples: Samples, config: ExperimentConfig) -> np.ndarray:
+    """Return which training rows have a part in a model: those of its samples, or all where these repeat some.
+
+    Where copies are to stay together a copy of such a row has it too.
+    """
     parts = [np.isin(split.train, sample.rows) | (sample.added is not None) for sample in samples.values()]
-    return np.any(parts, axis=0)
+    kept = np.any(parts, axis=0)
+    if config.validation.grouped:
+        keys = row_keys(train.X)
+        kept = np.isin(keys, keys[kept])
+    return kept

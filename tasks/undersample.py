@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 
+from aucsolvers.threshold import choice_stands
 from aucsolvers.undersampling import RATIO_OF_U2
 from tasks import catalogue
 from tasks.configuration import MethodConfig, PreprocessingConfig
@@ -73,6 +74,12 @@ def remainder(table: Table, part: Split, sample: Sample, preprocessing: Preproce
         preprocessing=make_preprocessing(train.X, preprocessing).fit(train.X),
         n_pos_before=int((train.y > 0).sum()),
     )
+
+
+def sampler_stands(method: MethodConfig) -> bool:
+    """Return whether the choice of the method's sampler, if it has one, stands when rows are left out."""
+    entry = catalogue.sampler(method.sampler)
+    return entry is None or choice_stands(entry.build(**method.sampler_settings))
 
 
 def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed: int) -> Drawn:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from aucsolvers import SVMOR
-from aucsolvers.metrics import best_gmean_threshold, gmean, smoothed_gmean_threshold
+from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
 from tasks.calibrate import calibration_splits, out_of_fold_scores
 from tasks.configuration import ExperimentConfig
 from tasks.fit import draw_samples, fit_pipeline
@@ -15,7 +15,7 @@ from tasks.seeds import seed_for
 from tasks.split import make_splits
 from tasks.train import fit_model
 from tasks.undersample import draw_sample
-from tasks.values import Table
+from tasks.values import Split, Table
 
 RULES = ("training", "out_of_fold", "out_of_fold_smoothed")
 PLAIN = {"solver": "svm_or", "params": {"lam": 0.01}}
@@ -68,7 +68,7 @@ def test_each_rule_cuts_the_scores_that_it_names(sampler):
     assert len(set(cuts.values())) == 3
 
 
-@pytest.mark.parametrize("sampler", ["u1", "u2", "random", "imblearn.under_sampling.NearMiss"])
+@pytest.mark.parametrize("sampler", ["u1", "u2", "wu", "random", "imblearn.under_sampling.RandomUnderSampler"])
 def test_of_rows_that_a_sampler_dropped_it_is_the_models_own_score_of_the_others_one_by_a_model_without_them(sampler):
     """A model was not fitted on what was dropped; to ask the sampler again, without a fold, would be another sample."""
     table = blobs(300, 12)
@@ -96,9 +96,15 @@ def test_of_rows_that_a_sampler_dropped_it_is_the_models_own_score_of_the_others
     assert held_out[kept] == pytest.approx(expected[kept], abs=1e-9)
 
 
-@pytest.mark.parametrize("sampler", ["mwmote", "smote", "imblearn.combine.SMOTEENN"])
-def test_rows_made_are_made_anew_without_the_fold(monkeypatch, sampler):
-    """A row made from a held-out one would tell its model about it: also where others are dropped beside."""
+NEIGHBOURS = ["NearMiss", "RepeatedEditedNearestNeighbours", "AllKNN", "TomekLinks", "InstanceHardnessThreshold"]
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    ["mwmote", "smote", "imblearn.combine.SMOTEENN", *(f"imblearn.under_sampling.{name}" for name in NEIGHBOURS)],
+)
+def test_other_samplers_are_asked_again_without_the_fold(monkeypatch, sampler):
+    """A row made from a held-out one tells its model about it, and so does one that was dropped by its label."""
     table = blobs(300, 6)
     split = first_split(table)
     train = table.rows(split.train)
@@ -117,8 +123,42 @@ def test_rows_made_are_made_anew_without_the_fold(monkeypatch, sampler):
     held_out = held_out_scores(table, whole, model)
     for sample, expected in zip(drawn, own.values(), strict=True):
         assert np.array_equal(sample.rows, split.train[expected.rows])
-        assert np.array_equal(sample.added.X, expected.added.X)
+        assert (sample.added is None) == (expected.added is None)
+        assert sample.added is None or np.array_equal(sample.added.X, expected.added.X)
     assert (held_out != model.pipeline.decision_function(train.X)).all()
+
+
+@pytest.mark.parametrize(
+    "sampler", ["u2", "random", "imblearn.under_sampling.NearMiss", "imblearn.under_sampling.AllKNN"]
+)
+def test_left_out_scores_of_noise_are_noise(sampler):
+    """Labels by chance: what a model without a row says of it cannot tell its label, whatever the sampler looks at."""
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        y = np.where(np.arange(240) % 6 == 0, 1, -1).astype(np.int8)
+        table = Table(pd.DataFrame(rng.normal(size=(240, 3)), columns=list("abc")), y)
+        whole, model = fitted({"solver": "kernel_svm", "params": {"C": 10.0}, "sampler": sampler}, "out_of_fold", table)
+        found.append(auc(table.y[first_split(table).train], held_out_scores(table, whole, model, ({"C": 10.0},))))
+    assert abs(np.mean(found) - 0.5) < 0.06
+
+
+def test_a_dropped_copy_of_a_kept_row_is_left_out_with_it_where_copies_stay_together():
+    rows = blobs(60, 3).rows(np.arange(60))
+    table = Table(pd.concat([rows.X] * 4, ignore_index=True), np.tile(rows.y, 4))
+    whole = config(PLAIN | {"sampler": "random"}, threshold="out_of_fold", split="grouped_by_duplicates")
+    (method,), split = whole.methods, Split(fold=0, train=np.arange(240), test=np.arange(0))
+    sample = draw_sample(table, split, method, whole.preprocessing, 1)
+    model = fit_model(table, split, sample, choose(table, split, method, whole, 4), method, whole, 4)
+    divisions, candidates = calibration_splits(table, whole, 4), ({"lam": 0.01},)
+    scores = out_of_fold_scores(table, split, {None: sample}, divisions, model.pipeline, method, candidates, whole, 4)
+    usual = model.pipeline.decision_function(table.X)
+    has_copy = np.isin(np.arange(240) % 60, sample.rows % 60)
+    dropped = ~np.isin(np.arange(240), sample.rows)
+    assert (has_copy & dropped).any() and (scores[has_copy] != usual[has_copy]).all()
+    assert np.array_equal(scores[~has_copy], usual[~has_copy])
+    copies = scores.reshape(4, 60)
+    assert np.abs(copies - copies[0]).max() < 1e-12
 
 
 def distort_every_model(monkeypatch):
