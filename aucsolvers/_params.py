@@ -4,6 +4,8 @@ import numbers
 
 import numpy as np
 
+SOURCES = np.random.RandomState, np.random.Generator, np.random.BitGenerator, np.random.SeedSequence
+
 
 def check_positive(name, value):
     """Return value as a float, or say that it must be a finite number above 0."""
@@ -14,7 +16,9 @@ def check_positive(name, value):
 
 def check_tolerance(value):
     """Return tol as a float, or say that it must be a finite number of at least 0 (0: use up the budget)."""
-    return 0.0 if value == 0 and not isinstance(value, bool) else check_positive("tol", value)
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < np.inf:
+        raise ValueError(f"Expected tol to be a finite number >= 0, got {value!r}. Set tol accordingly.")
+    return float(value)
 
 
 def check_count(name, value):
@@ -26,13 +30,27 @@ def check_count(name, value):
 
 def check_choice(name, value, choices):
     """Return value, or list the values that the parameter may take."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"Expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}. Choose one.")
     return value
 
 
+def check_flags(estimator, *names):
+    """Say which of these parameters is neither True nor False: a word, ``no`` in YAML, would count as True."""
+    for name in names:
+        value = getattr(estimator, name)
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"Expected {name} to be True or False, got {value!r}. Write true or false in YAML.")
+
+
 def as_generator(random_state):
     """Return a numpy Generator: the one given, one seeded by an int or by a draw from a RandomState, or a fresh one."""
+    integer = isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and random_state >= 0
+    if random_state is not None and not integer and not isinstance(random_state, SOURCES):
+        raise ValueError(
+            f"Expected random_state to be None, an integer >= 0, a RandomState or a Generator, got {random_state!r}. "
+            "Give an integer for the same draws in every fit."
+        )
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**32, size=4, dtype=np.uint32)
     return np.random.default_rng(random_state)

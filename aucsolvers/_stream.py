@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._certify import Objective
-from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
+from aucsolvers._params import as_generator, check_count, check_flags, check_positive, check_tolerance
 from aucsolvers._rows import FLOATS, row_scores, stored_once, zeros_in_lines
 
 
@@ -28,6 +28,7 @@ class OnlineScorer(LinearScorer):
         check_positive("lam", self.lam)
         check_tolerance(self.tol)
         check_count("max_iter", self.max_iter)
+        check_flags(self, "shuffle", "keep_stream")
 
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self.

@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace, validate_rows
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
-from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
+from aucsolvers._params import check_choice, check_count, check_flags, check_positive, check_tolerance
 from aucsolvers._rows import FLOATS, FULL, filled_up, row_scores, squared_norms, stored_once
 from aucsolvers._width import leave_one_out_gamma
 
@@ -207,6 +207,7 @@ class KernelSVM(BinaryScorer):
         check_tolerance(self.tol)
         check_count("max_iter", self.max_iter)
         check_count("cache_bytes", self.cache_bytes)
+        check_flags(self, "fit_intercept", "warm_start")
 
     def fit(self, X, y, sample_weight=None):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""

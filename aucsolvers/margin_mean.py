@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import BinaryScorer, SolverResult, validate_rows
-from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
+from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive, check_tolerance
 from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
 from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, solve_kernel_svm
 from aucsolvers.metrics import best_gmean_threshold
@@ -56,6 +56,7 @@ class MarginMeanScorer(BinaryScorer):
         if not (isinstance(self.gamma, str) and self.gamma in GAMMAS):
             check_positive("gamma", self.gamma)
         check_choice("threshold", self.threshold, THRESHOLDS)
+        check_flags(self, "fit_intercept")
 
     def _gaussian(self, X, y):
         """Return the kernel for training rows X and labels y = +-1: KernelSVM's."""

@@ -19,6 +19,7 @@ from aucsolvers._rows import REDUCE, add_scaled, as_rows, dot_four, inner, leave
 from aucsolvers._stream import OnlineScorer, check_step
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
+USUAL_RANK = 50  # of sketches, where memory allows it
 TOGETHER = 4  # rows that ``_add_four_outer`` adds
 BLOCK_ROWS = 4096  # rows whose random numbers are drawn at a time
 
@@ -148,10 +149,12 @@ def _check_covariance_bytes(n_features, columns, limit):
     # both classes' covariances or sketches, and a sketch's random numbers, a block of rows at a time and twice
     needed = 16 * columns * (n_features + (BLOCK_ROWS if columns != n_features else 0))
     if needed > limit:
+        rank = min(USUAL_RANK, limit // (16 * (n_features + BLOCK_ROWS)))
+        sketches = f"rank={rank} (random sketches), " if 0 < rank < columns else ""
         raise ValueError(
             f"Expected covariances of at most max_covariance_bytes={limit} bytes, got 2 x {n_features} x {columns} "
-            f"float64, which need {needed} bytes. Use rank=50 (random sketches of {16 * n_features * 50} bytes), SOLAM "
-            "(same objective, O(d) memory), or raise max_covariance_bytes if the memory is there."
+            f"float64, which need {needed} bytes. Use {sketches}SOLAM (same objective, O(d) memory), or raise "
+            "max_covariance_bytes if the memory is there."
         )
 
 

@@ -25,7 +25,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._gram import add_both, add_squares, gram, room_for
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import split_classes
-from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
+from aucsolvers._params import check_choice, check_count, check_flags, check_positive, check_tolerance
 from aucsolvers._ranking import Ranking, argsort, bucket_grid, count_below, won_pairs
 from aucsolvers._rows import (
     add,
@@ -62,6 +62,7 @@ PATIENCE, FALL = 30, 1e-4
 ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be smaller
 FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
 ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
+LARGEST_THETA = 100.0  # times that slopes are made longer for a bound: what rounding is in them grows as its square
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
 MAX_TRIALS = 30  # of steps, in a line search
 # More than twice as many rows get their first w from this many, evenly spaced, solved to this gap relative to P; then
@@ -178,6 +179,7 @@ class SVMOR(LinearScorer):
         check_positive("lam", self.lam)
         check_choice("method", self.method, METHODS)
         check_choice("loss", self.loss, LOSSES)
+        check_flags(self, "warm_start")
         check_tolerance(self.tol)
         check_count("max_iter", self.max_iter)
 
@@ -784,12 +786,13 @@ def _weigh_up(w, v, lam, loss, slope, squared):
     gradient = np.empty_like(w)
     for f in range(w.size):
         gradient[f] = lam * w[f] - v[f]
-    # mean phi*(a) of the squared hinge is mean u+^2/2 = L(w) at its own slopes a = u+
-    conjugate = loss if squared else 0.0
+    # mean phi*(a) of the squared hinge is mean u+^2/2 = L(w) at its own slopes a = u+, and no less than (mean a)^2/2
+    conjugate = max(loss, 0.5 * slope * slope) if squared else 0.0
     # theta a is feasible as well, and D(theta a) = theta mean a - theta^2 curve/2 largest at theta = mean a / curve
     curve = 2.0 * conjugate + inner(v, v) / lam
     theta = slope / curve if curve > 0.0 else 1.0
-    theta = theta if squared else min(theta, 1.0)
+    # slopes that add up to rounding are no certificate, however long one makes them
+    theta = min(theta, LARGEST_THETA if squared else 1.0)
     objective, lower_bound = 0.5 * lam * inner(w, w) + loss, theta * slope - 0.5 * theta * theta * curve
     band_part = 0.0 if squared else max(0.0, loss - slope + inner(w, v))
     return gradient, slope - conjugate, objective, lower_bound, band_part, inner(gradient, gradient) / (2.0 * lam)

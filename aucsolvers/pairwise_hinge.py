@@ -23,7 +23,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._jit import kernel
 from aucsolvers._pairs import add_difference, dot_difference, measure_difference, squared_distance
 from aucsolvers._pairwise import split_classes
-from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
+from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive, check_tolerance
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
 from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, inner, row_scores, weighted_row_sum, zeros_in_lines
@@ -150,6 +150,7 @@ class AUCSDCD(LinearScorer):
         """Raise ValueError if a parameter has a value that no data could go with."""
         _check_common(self)
         check_count("max_alpha_bytes", self.max_alpha_bytes)
+        check_flags(self, "warm_start")
 
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
@@ -351,14 +352,16 @@ def epoch_visits(order, n_pos, n_neg, generator, points=(), band=LEAST_BAND):
     if order == "permutation":
         # negatives whose dual variables share a cache line stay together, and shifts go in neighbouring twos
         key = [_shuffled(n_pos, 1, generator), _shuffled(n_neg, LINE, generator), _shuffled(n_neg, 2, generator)]
-    for start, stop in pairwise(sorted({*range(0, k, CHUNK), *points, k})):
+    for start, stop in pairwise([*range(0, k, CHUNK), k]):
         if order == "random":
             # bounded integers without modulo bias; the two draws are independent, so every pair has chance 1/k
-            yield tuple(generator.integers(size, size=stop - start, dtype=np.int32) for size in (n_pos, n_neg))
+            rows, columns = (generator.integers(size, size=stop - start, dtype=np.int32) for size in (n_pos, n_neg))
         else:
             rows, columns = np.empty((2, stop - start), dtype=np.int32)
             _round_robin(*key, band, start, rows, columns)
-            yield rows, columns
+        # what is drawn must not depend on where somebody looks
+        for first, last in pairwise([start, *(point for point in sorted(points) if start < point < stop), stop]):
+            yield rows[first - start : last - start], columns[first - start : last - start]
 
 
 def _shuffled(n, size, generator):

@@ -36,6 +36,7 @@ from aucsolvers.metrics import square_slopes
 logger = logging.getLogger(__name__)
 
 SOLVERS = ("auto", "cholesky", "cg")
+LARGEST_FACTORED = 2**14  # features that "cholesky" takes: 4 GiB for two matrices
 LARGEST_CHOLESKY = 4096  # features: the matrix then takes 128 MiB
 MAX_REFINEMENTS = 5
 OBJECTIVE_KNOWN_TO = 1e-11  # beside Q(0) = 1/2
@@ -151,6 +152,11 @@ class LSSVM(LinearScorer):
             return not sparse.issparse(X) and X.shape[1] <= min(X.shape[0], LARGEST_CHOLESKY)
         if self.solver == "cholesky" and sparse.issparse(X):
             raise ValueError("Expected dense X for solver='cholesky', got a sparse matrix. Use solver='cg' or 'auto'.")
+        if self.solver == "cholesky" and X.shape[1] > LARGEST_FACTORED:
+            raise ValueError(
+                f"Expected at most {LARGEST_FACTORED} features for solver='cholesky', got {X.shape[1]}: matrices of "
+                f"{16 * X.shape[1] ** 2} bytes. Use solver='cg' or 'auto'."
+            )
         return self.solver == "cholesky"
 
 

@@ -19,6 +19,8 @@ from aucsolvers._params import check_count
 from aucsolvers._rows import REDUCE, add, as_rows, dot
 from aucsolvers._stream import OnlineScorer
 
+LARGEST_BUFFER = 2**27  # rows of each class: 1 GiB
+
 # Estimators ------------------------------------------------------------------------------------------------------
 
 
@@ -142,7 +144,12 @@ class OAMSeq(OnlineScorer):
 
     def _capacity(self):
         """Return the rows kept of each class, None for all."""
-        return check_count("buffer_size", self.buffer_size)
+        if check_count("buffer_size", self.buffer_size) > LARGEST_BUFFER:
+            raise ValueError(
+                f"Expected buffer_size to be at most {LARGEST_BUFFER}, got {self.buffer_size}: a buffer is made whole, "
+                "however few rows there are. Use OAMInf, which keeps all rows."
+            )
+        return self.buffer_size
 
     def _start(self, n_features):
         members = np.zeros((2, self._capacity() or 0), dtype=np.uint32)

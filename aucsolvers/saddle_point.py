@@ -23,7 +23,7 @@ from scipy import sparse
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._certify import SQUARE, Objective
 from aucsolvers._jit import kernel
-from aucsolvers._params import as_generator, check_count, check_positive, check_tolerance
+from aucsolvers._params import as_generator, check_count, check_flags, check_positive, check_tolerance
 from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._rows import (
     FLOATS,
@@ -141,6 +141,7 @@ class SPDAM(LinearScorer):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_positive("lam", self.lam)
         _check_batch_size(self.batch_size)
+        check_flags(self, "warm_start")
         check_tolerance(self.tol)
         if self.max_iter is not None:
             check_count("max_iter", self.max_iter)

@@ -23,7 +23,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._gram import gram
 from aucsolvers._hinge import LOSSES, best_multiple, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
-from aucsolvers._params import as_generator, check_choice, check_count, check_positive, check_tolerance
+from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive, check_tolerance
 from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._ranking import auc_of_classes
 from aucsolvers._rows import (
@@ -223,7 +223,7 @@ class LinearSVM(LinearScorer):
         check_choice("loss", self.loss, LOSSES)
         check_tolerance(self.tol)
         check_count("max_iter", self.max_iter)
-        check_choice("newton", self.newton, (True, False))
+        check_flags(self, "fit_intercept", "newton", "warm_start")
 
 
 # Driver ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from aucsolvers._base import BinaryScorer, two_labels
 from aucsolvers._params import as_generator, check_count
+from aucsolvers.adapters import ProbabilityScorer
 from aucsolvers.metrics import best_gmean_threshold, smoothed_gmean_threshold
 
 
@@ -21,8 +22,9 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
 
     Parameters
     ----------
-    estimator : classifier with ``decision_function``
-        A clone of it is fitted. What its fit settles by itself (``gamma_``) is settled once, on all rows.
+    estimator : classifier with ``decision_function`` or ``predict_proba``
+        A clone of it is fitted, in a ProbabilityScorer where it has no scores but probabilities. What its fit settles
+        by itself (``gamma_``) is settled once, on all rows.
     sampler : imbalanced-learn sampler, default=None
         A clone of it chooses the rows. GeometricUnderSampler and RandomUnderSampler are asked once, any other again
         without each fold: it may make rows of those left out, or choose among their neighbours by their labels.
@@ -80,7 +82,7 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
 
     def fit(self, X, y):
         """Fit to rows X, as sampler and estimator take them, and labels y of two classes; return self."""
-        if check_count("n_folds", self.n_folds) < 2:
+        if self.n_folds == 0 or check_count("n_folds", self.n_folds) < 2:
             raise ValueError(f"Expected n_folds to be at least 2, got {self.n_folds}. Leave it out for 3.")
         X, y = indexable(X, column_or_1d(y, warn=True))
         self.classes_ = two_labels(y)
@@ -103,7 +105,7 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
         """Fit sampler and estimator; return the rows that may have a part in the model: those kept, or all."""
         for name in ("sampler_", "n_features_in_", "feature_names_in_"):
             vars(self).pop(name, None)  # of an earlier fit
-        self.estimator_, kept, self._resamples = clone(self.estimator), np.arange(len(y)), False
+        self.estimator_, kept, self._resamples = self._scorer(), np.arange(len(y)), False
         if self.sampler is None:
             self.estimator_.fit(X, y)
         else:
@@ -128,8 +130,23 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
         for part in parts:
             X_part, y_part = _safe_indexing(X, part), y[part]
             if self._resamples:
-                X_part, y_part = clone(self.sampler).fit_resample(X_part, y_part)
-            yield clone(self.estimator).set_params(**settled).fit(X_part, y_part).decision_function(X)
+                X_part, y_part = self._resample(X_part, y_part)
+            yield self._scorer().set_params(**settled).fit(X_part, y_part).decision_function(X)
+
+    def _resample(self, X, y):
+        try:
+            return clone(self.sampler).fit_resample(X, y)
+        except ValueError as error:
+            raise ValueError(
+                f"Expected a sampler that can do with the rows of {self.n_folds - 1} folds of {self.n_folds}, of which "
+                f"the rarer class has {np.unique(y, return_counts=True)[1].min()}, got {type(self.sampler).__name__}: "
+                f"{error} Lower its number of neighbours, or raise n_folds."
+            ) from error
+
+    def _scorer(self):
+        """Return the estimator, unfitted, with a ``decision_function``."""
+        scorer = clone(self.estimator)
+        return scorer if hasattr(scorer, "decision_function") else ProbabilityScorer(scorer)
 
     def decision_function(self, X):
         """Return the scores less the threshold, shape (n_samples,): positive means ``classes_[1]``."""

@@ -212,7 +212,8 @@ def hyperplane_distances(estimator, X, scores=None):
     if not is_linear and not is_kernel:
         raise TypeError(
             f"Expected a linear model (coef_) or a kernel SVM (dual_coef_, support_vectors_), got "
-            f"{type(estimator).__name__}. Pass an SVM, and put its preprocessing before the sampler in the pipeline."
+            f"{type(estimator).__name__}. Pass an SVM, with a kernel that is neither precomputed nor callable, and put "
+            "its preprocessing before the sampler in the pipeline."
         )
     known = scores is not None
     scores = scores if known else estimator.decision_function(X)
@@ -272,6 +273,11 @@ def _kernel_norm(svm, scores):
     coefficients = svm.dual_coef_.toarray() if sparse.issparse(svm.dual_coef_) else svm.dual_coef_
     square = (coefficients @ (scores - svm.intercept_)).item()
     rounding = np.finfo(float).eps * (np.abs(coefficients) @ (np.abs(scores) + np.abs(svm.intercept_))).item()
+    if square < -rounding:
+        raise ValueError(
+            f"Expected a kernel that is an inner product, got ||w||^2 = {square:.3g} from {type(svm).__name__}"
+            f"(kernel={getattr(svm, 'kernel', None)!r}): there is no distance. Use 'rbf', 'poly' or 'linear'."
+        )
     return np.sqrt(square) if square > rounding else 0.0
 
 

@@ -44,7 +44,7 @@ from sklearn.utils.validation import check_is_fitted
 from aucsolvers._base import CONVERGED, MAX_ITER, SolverResult, Trace, validate_rows
 from aucsolvers._hinge import best_multiple
 from aucsolvers._jit import kernel
-from aucsolvers._params import as_generator, check_choice, check_count, check_positive
+from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive
 from aucsolvers._rows import (
     FLOATS,
     LEAST_READINGS,
@@ -255,6 +255,7 @@ class ZOVR(MarginMeanScorer):
         """Raise ValueError if a parameter has a value that no data could go with."""
         super().check_parameters()
         check_choice("schedule", self.schedule, SCHEDULES)
+        check_flags(self, "variance_reduction", "certify")
         check_positive("mu", self.mu)
         if check_positive("rank_tol", self.rank_tol) >= 1:
             raise ValueError(f"Expected rank_tol to be below k(x, x) = 1, got {self.rank_tol!r}. Set it to 0.1, say.")

@@ -347,9 +347,7 @@ def _check_params(name: str, entry: catalogue.Entry, params: dict[str, Any]) -> 
     _check_labels(params)
     estimator = entry.build(**params)
     if hasattr(estimator, "fit_resample") and "sampling_strategy" in params:
-        _check_sampling_strategy(
-            params["sampling_strategy"], ratios=getattr(estimator, "_sampling_type", "") != "clean-sampling"
-        )
+        _check_sampling_strategy(params["sampling_strategy"], getattr(estimator, "_sampling_type", ""))
     if hasattr(estimator, "check_parameters"):
         estimator.check_parameters()
     else:
@@ -365,13 +363,15 @@ def _check_labels(params: dict[str, Any]) -> None:
             raise ValueError(f"Expected {name} by label, 1 (positive) or -1 (negative), got {strange[0]!r}. Change it.")
 
 
-def _check_sampling_strategy(given: Any, ratios: bool) -> None:
+def _check_sampling_strategy(given: Any, kind: str) -> None:
     """Refuse what no data could go with; a ratio of the classes too where chance decides how many rows go."""
-    fits = given in STRATEGIES if isinstance(given, str) else isinstance(given, dict | list)
+    ratios, out = kind != "clean-sampling", "majority" if kind == "over-sampling" else "minority"
+    names = [name for name in STRATEGIES if not kind or name != out]
+    fits = given in names if isinstance(given, str) else isinstance(given, dict | list)
     if not fits and not (ratios and is_number(given) and 0 < given <= 1):
         more = ", a ratio above 0 and up to 1" if ratios else ""
         raise ValueError(
-            f"Expected sampling_strategy out of {', '.join(STRATEGIES)}{more}, or by label, got {given!r}. Change it."
+            f"Expected sampling_strategy out of {', '.join(names)}{more}, or by label, got {given!r}. Change it."
         )
 
 

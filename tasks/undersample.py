@@ -89,6 +89,7 @@ def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed:
         return Drawn(np.arange(len(y)), method.sampler)
     seeded = {"random_state": seed} if "random_state" in entry.parameter_names() else {}
     sampler = entry.build(**method.sampler_settings, **seeded)
+    _fit_neighbours(sampler, y, method)
     # of two equally large classes our samplers spare the one that sorts first: the positive one, then
     sign = -1 if entry.is_ours and 2 * np.count_nonzero(y > 0) == len(y) and not _names_labels(sampler) else 1
     X_out, y_out = sampler.fit_resample(X, sign * y)
@@ -104,6 +105,13 @@ def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed:
     if len(added) == 0:
         return Drawn(kept, scheme)
     return Drawn(kept, scheme, Table(X_out[added], y_out[added]))
+
+
+def _fit_neighbours(sampler: Any, y: np.ndarray, method: MethodConfig) -> None:
+    """Let a sampler between neighbours, SMOTE and its kind, take as many as a class has, unless the config says."""
+    most, n_rare = sampler.get_params().get("k_neighbors"), int(min((y > 0).sum(), (y < 0).sum()))
+    if isinstance(most, int) and "k_neighbors" not in method.sampler_settings and 1 < n_rare <= most:
+        sampler.set_params(k_neighbors=n_rare - 1)
 
 
 def _names_labels(sampler: Any) -> bool:

@@ -11,6 +11,7 @@ from aucsolvers import (
     LSSVM,
     OPAUC,
     SOLAM,
+    SPDAM,
     SVMOR,
     ZOVR,
     KernelFeatures,
@@ -174,3 +175,42 @@ def test_a_damaged_matrix_by_columns_is_refused_before_it_is_converted():
     X.indices[2] = 6
     with pytest.raises(ValueError, match="indices from 0 to 5, got 6"):
         LinearSVM().fit(X, np.arange(6) % 2)
+
+
+FLAGS = [
+    (AUCSDCD, "warm_start"),
+    (KernelSVM, "fit_intercept"),
+    (KernelSVM, "warm_start"),
+    (LinearSVM, "fit_intercept"),
+    (LinearSVM, "newton"),
+    (LinearSVM, "warm_start"),
+    (MarginMeanSVM, "fit_intercept"),
+    (OPAUC, "keep_stream"),
+    (OPAUC, "shuffle"),
+    (SPDAM, "warm_start"),
+    (SVMOR, "warm_start"),
+    (ZOVR, "certify"),
+    (ZOVR, "fit_intercept"),
+    (ZOVR, "variance_reduction"),
+]
+
+
+@pytest.mark.parametrize("word", ["no", "false", 0, None], ids=str)
+@pytest.mark.parametrize(("solver", "name"), FLAGS, ids=str)
+def test_a_switch_is_true_or_false_and_no_word(solver, name, word):
+    """A word is true in Python, and ``no`` is a word in YAML 1.2."""
+    with pytest.raises(ValueError, match=f"Expected {name} to be True or False, got {word!r}"):
+        solver(**{name: word}).fit([[0.0], [1.0]], [0, 1])
+    solver(**{name: np.bool_(True)}).check_parameters()
+
+
+@pytest.mark.parametrize("seed", ["x", 1.5, -1, True, [1, 2]], ids=str)
+def test_a_seed_that_is_none_is_told_by_its_name(seed):
+    with pytest.raises(ValueError, match="Expected random_state to be None, an integer >= 0, a RandomState or"):
+        AUCSDCD(random_state=seed).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("tol", [np.nan, -1.0, np.inf, "small", True], ids=str)
+def test_a_tolerance_may_be_zero_and_the_message_says_so(tol):
+    with pytest.raises(ValueError, match="Expected tol to be a finite number >= 0"):
+        SVMOR(tol=tol).fit([[0.0], [1.0]], [0, 1])

@@ -1,5 +1,7 @@
 """OPAUC: kernels against slow twins, the exact solution of LSSVM, and what a sketch of the covariances costs."""
 
+import re
+
 import numpy as np
 import pytest
 from arrivals import STORAGES, arriving
@@ -131,11 +133,21 @@ class TestOptimum:
 
     def test_covariances_that_need_too_much_are_refused(self):
         X, y = sparse.csr_array((4, 20_000)), [0, 1, 0, 1]
-        with pytest.raises(ValueError, match=r"need 6400000000 bytes. Use rank=50 .*16000000 bytes.* SOLAM"):
+        with pytest.raises(ValueError, match=r"need 6400000000 bytes. Use rank=50 .* SOLAM"):
             OPAUC().fit(X, y)
         with pytest.raises(ValueError, match="need 6400000000 bytes"):
             OPAUC().partial_fit(X, y)
         assert OPAUC(rank=2).fit(X, y).coef_.shape == (1, 20_000)
+
+    def test_the_rank_that_is_named_is_one_that_goes(self):
+        X, y = sparse.csr_array((4, 20_000)), [0, 1, 0, 1]
+        for limit in (2**18, 2**20, 2**24):
+            with pytest.raises(ValueError, match=r"Use rank=\d+ |Use SOLAM") as refusal:
+                OPAUC(max_covariance_bytes=limit).fit(X, y)
+            named = re.findall(r"Use rank=(\d+)", str(refusal.value))
+            assert bool(named) == (limit > 2**18)
+            for rank in map(int, named):
+                assert OPAUC(rank=rank, max_covariance_bytes=limit).fit(X, y).coef_.shape == (1, 20_000)
 
     def test_far_from_the_origin(self):
         X, y = load_breast_cancer(return_X_y=True)

@@ -725,3 +725,15 @@ def test_the_certificate_of_sparse_rows_allows_for_the_rounding_of_their_scores(
     primal = 0.5 * model.lam * w @ w + np.maximum(0.0, 1.0 - difference @ w).mean()
     least = SVMOR(tol=1e-10).fit(X + offset, y).objective_
     assert primal - least <= 2.0 * model.dual_gap_
+
+
+@pytest.mark.parametrize("method", ["newton", "cutting_plane"])
+def test_slopes_of_rounding_certify_nothing(method):
+    """One pair, repeated: min P is lam / (2 (lam + z^2)). A step to just short of the kink leaves slopes of eps."""
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        X, lam = rng.normal(size=(2, rng.integers(1, 4))) * 10 ** rng.uniform(-2, 2), 10 ** rng.uniform(-4, 1)
+        rows, z = np.repeat([0, 1], rng.integers(1, 4, size=2)), X[1] - X[0]
+        model = SVMOR(lam, method=method, loss="squared_hinge").fit(X[rows], rows)
+        excess = model.objective_ - 0.5 * lam / (lam + z @ z)
+        assert -1e-13 < excess <= model.dual_gap_ + 1e-13 and model.status_ == "converged"

@@ -372,9 +372,10 @@ class TestEstimators:
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 class TestGoingOn:
-    def test_warm_start_in_two_halves_equals_one_run(self):
+    @pytest.mark.parametrize("order", ["permutation", "random"])
+    def test_warm_start_in_two_halves_equals_one_run(self, order):
         X, y = small(20, 30)
-        options = {"lam": 1e-3, "tol": 0, "random_state": 0}
+        options = {"lam": 1e-3, "tol": 0, "random_state": 0, "order": order}
         whole = AUCSDCD(max_iter=10, **options).fit(X, y)
         halves = AUCSDCD(max_iter=5, warm_start=True, **options).fit(X, y).fit(X, y)
         np.testing.assert_array_equal(halves.coef_, whole.coef_)

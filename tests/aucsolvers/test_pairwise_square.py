@@ -221,6 +221,10 @@ class TestStorage:
         X = sparse.random_array((1000, 200_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
         assert LSSVM(lam=1e-2).fit(X, np.arange(1000) % 7 == 0).status_ == "converged"
 
+    def test_cholesky_of_too_many_features_is_refused_before_memory_is_asked_for(self):
+        with pytest.raises(ValueError, match=r"at most 16384 features .* got 16385: .* Use solver='cg' or 'auto'"):
+            LSSVM(solver="cholesky").fit(np.eye(4, 16_385), [0, 1, 0, 1])
+
     def test_cholesky_refuses_sparse(self):
         with pytest.raises(ValueError, match="Expected dense X for solver='cholesky', got a sparse matrix"):
             LSSVM(solver="cholesky").fit(sparse.csr_array(np.eye(3)), [0, 1, 1])

@@ -146,3 +146,8 @@ class TestMemory:
         for solver in (OAMSeq(buffer_size=5), OAMInf()):
             model = clone(solver).fit(storage(X.astype(np.float32)), y)
             assert model._stream["rows"].dtype == np.float32
+
+
+def test_a_buffer_beyond_memory_is_refused():
+    with pytest.raises(ValueError, match=r"Expected buffer_size to be at most 134217728, got 10000000000.* OAMInf"):
+        OAMSeq(buffer_size=10**10).fit([[0.0], [1.0]], [0, 1])

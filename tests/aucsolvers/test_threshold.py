@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from imblearn.over_sampling import RandomOverSampler
+from imblearn.over_sampling import SMOTE, RandomOverSampler
 from scipy import sparse
 from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -162,9 +163,25 @@ def test_the_same_integer_gives_the_same_bits():
     assert np.array_equal(one.left_out_scores_, other.left_out_scores_) and one.threshold_ == other.threshold_
 
 
+def test_a_forest_is_cut_by_its_probabilities():
+    model = GMeanThreshold(RandomForestClassifier(20, random_state=0), random_state=0).fit(X, y)
+    own = model.estimator_.decision_function(X)
+    assert 0.0 <= model.threshold_ < 0.5 and (model.left_out_scores_[y == 1] < own[y == 1]).mean() > 0.8
+    assert gmean(TRUTH == 1, model.predict(NEW) == 1) > gmean(TRUTH == 1, model.estimator_.predict(NEW) == 1)
+
+
+def test_a_sampler_that_cannot_do_with_a_part_is_named_with_what_to_do():
+    rows = np.r_[np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:7]]
+    SMOTE().fit_resample(X[rows], y[rows])
+    with pytest.raises(ValueError, match=r"got SMOTE: .* Lower its number of neighbours, or raise n_folds"):
+        GMeanThreshold(LSSVM(), sampler=SMOTE(random_state=0)).fit(X[rows], y[rows])
+    GMeanThreshold(LSSVM(), sampler=SMOTE(k_neighbors=3, random_state=0)).fit(X[rows], y[rows])
+
+
 def test_bad_input_is_told():
-    with pytest.raises(ValueError, match="Expected n_folds to be at least 2, got 1"):
-        GMeanThreshold(LSSVM(), n_folds=1).fit(X, y)
+    for n_folds in (0, 1):
+        with pytest.raises(ValueError, match=f"Expected n_folds to be at least 2, got {n_folds}"):
+            GMeanThreshold(LSSVM(), n_folds=n_folds).fit(X, y)
     with pytest.raises(ValueError, match="got one class"):
         GMeanThreshold(LSSVM()).fit(X, np.ones(300))
     with pytest.raises(NotFittedError):

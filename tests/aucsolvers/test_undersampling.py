@@ -467,3 +467,13 @@ def test_a_rare_class_still_gives_a_hyperplane(seed):
     # the SVM ranks as well as the true direction, so near rows are the doubtful ones
     truth = X.sum(axis=1)
     assert abs(np.corrcoef(sampler.estimator_.decision_function(X), truth)[0, 1]) > 0.9
+
+
+def test_a_kernel_that_is_no_inner_product_is_told_apart_from_a_vanished_hyperplane():
+    X = np.random.default_rng(0).normal(size=(80, 4))
+    y = (np.arange(80) % 5 == 0).astype(int)
+    X[y == 1] += 0.5
+    with pytest.raises(ValueError, match=r"kernel that is an inner product, got .* SVC\(kernel='sigmoid'\)"):
+        GeometricUnderSampler("u1", estimator=SVC(kernel="sigmoid", class_weight="balanced")).fit_resample(X, y)
+    with pytest.raises(TypeError, match="neither precomputed nor callable"):
+        GeometricUnderSampler("u1", estimator=SVC(kernel=lambda a, b: a @ b.T)).fit_resample(X, y)

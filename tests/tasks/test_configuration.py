@@ -134,6 +134,9 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"datasets": [{"suite": "lu2091"}]}, ["got 'lu2091'", "Did you mean 'lu2019'?"]),
         ({"reference": "lu"}, ["reference", "got 'lu'"]),
         ({"methods": ["u1_zorv"]}, ["got 'u1_zorv'"]),
+        ({"methods": ["u2_zovrr"]}, ["got 'u2_zovrr'", "Did you mean 'u2_zovr'?"]),
+        ({"methods": ["U2+zovr"]}, ["got 'U2+zovr'", "Did you mean 'u2_zovr'?"]),
+        ({"methods": [{"solver": "zovr", "params": {"certify": "no"}}]}, ["certify to be True or False, got 'no'"]),
         ({"methods": [{"solver": "u1_zovr", "sampler": "u2"}]}, ["one sampler", "'u1' in solver 'u1_zovr'"]),
         ({"methods": ["sklearn.svm.SVCC"]}, ["that can be imported", "sklearn.svm.SVCC"]),
         ({"methods": ["no_such_package.Solver"]}, ["that can be imported", "No module named 'no_such_package'"]),
@@ -155,6 +158,8 @@ def test_the_resolved_config_reads_back_as_itself():
             for name, given, got, words in [
                 ("u1", "foo", "foo", ["not minority, not majority, all, or by label"]),
                 ("u1", 0.5, 0.5, ["Expected sampling_strategy out of auto"]),
+                ("u2", "minority", "minority", ["out of auto, majority, not minority"]),
+                ("smote", "majority", "majority", ["out of auto, minority, not minority"]),
                 ("mwmote", 7, 7, ["a ratio above 0 and up to 1"]),
                 ("mwmote", {"pos": 50}, "pos", ["by label, 1 (positive) or -1 (negative)"]),
                 ("smote", {0: 50}, 0, ["by label, 1 (positive) or -1 (negative)"]),

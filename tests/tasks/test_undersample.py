@@ -15,7 +15,7 @@ from tasks.search import choose
 from tasks.split import make_splits
 from tasks.train import fit_model
 from tasks.undersample import draw_sample, origins
-from tasks.values import Table
+from tasks.values import Split, Table
 
 
 def blobs(n=120, ratio=5, seed=0):
@@ -190,3 +190,18 @@ def test_classes_are_named_by_the_labels_of_the_data(sampler, strategy, expected
 def test_of_equal_classes_the_positive_one_is_spared():
     _, sample = drawn(blobs(120, 2), "u1")
     assert sample.n_pos == 40 and sample.n_neg < 40
+
+
+@pytest.mark.parametrize("n_pos", [2, 3, 5, 6, 20])
+def test_smote_takes_as_many_neighbours_as_there_are_unless_the_config_says(n_pos):
+    """Five by default, which six rows have: with fewer, in a fold say, scikit-learn's search for them would fail."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(100) < n_pos, 1, -1).astype(np.int8)
+    table = Table(pd.DataFrame(rng.normal(size=(100, 2)), columns=list("ab")), y)
+    split = Split(fold=0, train=np.arange(100), test=np.arange(0))
+    whole = config("smote")
+    assert draw_sample(table, split, whole.methods[0], whole.preprocessing, 1).n_added == 100 - 2 * n_pos
+    asked = config("smote", sampler_params={"k_neighbors": 7}).methods[0]
+    if n_pos <= 7:
+        with pytest.raises(ValueError, match="n_neighbors"):
+            draw_sample(table, split, asked, whole.preprocessing, 1)
