@@ -75,6 +75,9 @@ SAMPLE, LEAST_SAMPLE = 32, 2048  # rows of either class that make a Hessian: the
 SHORT, ENLARGING = 0.5, 8  # a step below this part of Newton's tells that they were too few: so many times as many
 MASTER_STEPS = 5_000  # moves of weight between two planes per plane added: a bound is valid wherever they end
 CG_STEPS, CG_ACCURACY = 250, 0.1  # residual norm, relative: Newton's own error is of that order until the last steps
+# Where lam is small, rough steps may never settle which pairs are at the kink: after so many that brought nothing they
+# are made finer.
+IMPATIENCE, CG_FINER, FINEST_CG, MORE_CG_STEPS = 5, 0.1, 1e-5, 2000
 
 
 # Estimator -------------------------------------------------------------------------------------------------------
@@ -286,6 +289,8 @@ def _descend(run, problem, point):
         run.count(point)
         if point.step < SHORT:
             problem = problem.with_larger_sample()
+        if run.idle and run.idle % IMPATIENCE == 0:
+            problem = replace(problem, finer=max(FINEST_CG, CG_FINER * problem.finer))
     return point
 
 
@@ -465,6 +470,7 @@ class _Problem:
     lam: float
     squared: bool
     sample: int  # most rows of either class that make a Hessian
+    finer: float = 1.0  # what CG_ACCURACY is multiplied by
 
     @property
     def at_zero(self):
@@ -696,15 +702,15 @@ def _solve_by_rows(problem, pairs, gradient):
 
 
 def _conjugate_gradients(problem, pairs, gradient):
-    """Solve Newton's system to CG_ACCURACY by products with the Hessian: truncated Newton."""
+    """Solve Newton's system, to the problem's accuracy, by products with the Hessian: truncated Newton."""
     if not len(pairs.many):
         return -gradient / problem.lam
     few = problem.few[pairs.few]
     many = problem.many if len(pairs.many) == problem.many.shape[0] else problem.many[pairs.many]  # all: in their order
     direction, residual = np.zeros_like(gradient), -gradient
     search, norm = residual.copy(), inner(residual, residual)
-    target = CG_ACCURACY**2 * norm
-    for _ in range(CG_STEPS):
+    target = (problem.finer * CG_ACCURACY) ** 2 * norm
+    for _ in range(CG_STEPS if problem.finer == 1.0 else MORE_CG_STEPS):
         d_few, d_many = row_scores(few, search), row_scores(many, search)
         centre = d_many.mean()  # a common shift, which keeps rounding small
         of_few, of_many = _curve_pairs(d_few - centre, d_many - centre, pairs.first, pairs.last, pairs.of_few)

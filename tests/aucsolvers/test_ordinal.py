@@ -737,3 +737,16 @@ def test_slopes_of_rounding_certify_nothing(method):
         model = SVMOR(lam, method=method, loss="squared_hinge").fit(X[rows], rows)
         excess = model.objective_ - 0.5 * lam / (lam + z @ z)
         assert -1e-13 < excess <= model.dual_gap_ + 1e-13 and model.status_ == "converged"
+
+
+def test_wide_sparse_rows_reach_tol_where_lam_is_small():
+    """More features than a dense Hessian is made of: steps by conjugate gradients get finer where rough ones idle.
+
+    Without that this ends after 182 iterations, 33 times as far from the optimum as asked for.
+    """
+    rng = np.random.default_rng(0)
+    X = sparse.random(6000, 1500, density=0.01, format="csr", random_state=0)
+    scores = X @ rng.standard_normal(1500)
+    scores = scores + scores.std() * rng.standard_normal(6000)
+    model = SVMOR(1e-5).fit(X, scores > np.quantile(scores, 0.9))
+    assert model.status_ == "converged" and model.dual_gap_ <= 1e-6 * model.objective_

@@ -40,7 +40,7 @@ def objective(w, b, X, y, loss, C=1.0):
 # 1-strongly convex, 7 digits of w are 14 digits of P at least. Some checks fit features of mean 100, unscaled, where
 # dual coordinate descent does not get that far (LIBLINEAR uses up 10^6 passes as well): it warns, as it should.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([LinearSVM(tol=1e-14), LinearSVM(loss="squared_hinge", tol=1e-16)])
+@parametrize_with_checks([LinearSVM(), LinearSVM(loss="squared_hinge"), LinearSVM(tol=1e-14)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -633,3 +633,18 @@ class TestDegenerateData:
         (name,) = bad
         with pytest.raises(ValueError, match=f"Expected .*{name}.*got"):
             LinearSVM(**bad).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_few_numbers_are_solved_to_rounding_and_more_to_tol(loss):
+    """At the default tol a weight of two then is a row twice over, whatever order they are visited in."""
+    rng = np.random.default_rng(0)
+    for rows in (40, 400):
+        X = rng.normal(size=(rows, 10))
+        y, weights = X[:, 0] + rng.normal(size=rows) > 0, rng.integers(1, 4, size=rows)
+        weighted = LinearSVM(loss=loss, random_state=0).fit(X, y, sample_weight=weights)
+        repeated = LinearSVM(loss=loss, random_state=1).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+        difference = np.abs(weighted.decision_function(X) - repeated.decision_function(X)).max()
+        assert weighted.status_ == repeated.status_ == "converged"
+        assert difference < (1e-7 if rows == 40 else 1e-1)
+        assert weighted.dual_gap_ < (1e-14 if rows == 40 else 1e-4) * weighted.objective_
