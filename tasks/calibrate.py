@@ -15,6 +15,7 @@ from aucsolvers.adapters import ScoreColumn
 from aucsolvers.threshold import standardised
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.fit import Samples, fit_scorer
+from tasks.log import run_logger
 from tasks.search import inner_splits
 from tasks.seeds import seed_for
 from tasks.split import row_keys
@@ -23,7 +24,18 @@ from tasks.values import Split, Table
 
 
 def fit_calibrator(scores: np.ndarray, y: np.ndarray, how: str) -> CalibratedClassifierCV:
-    """Return what turns a column of scores into probabilities: ``how`` is "sigmoid" or "isotonic"."""
+    """Return what turns a column of scores into probabilities: ``how`` is "sigmoid" or "isotonic".
+
+    They never fall as scores rise. Where the scores of rows left out say no better, all rows have one probability.
+    """
+    calibrator = _calibrated(scores, y, how)
+    if np.diff(calibrator.predict_proba(np.array([[scores.min()], [scores.max()]]))[:, 1]).item() < 0:
+        run_logger().info("scores of rows left out rank no better than chance: one probability for all")
+        return _calibrated(np.zeros(len(y)), y, how)
+    return calibrator
+
+
+def _calibrated(scores: np.ndarray, y: np.ndarray, how: str) -> CalibratedClassifierCV:
     column = scores.reshape(-1, 1)
     frozen = FrozenEstimator(ScoreColumn().fit(column, y))
     # nothing is fitted in the folds of a frozen estimator: two are the fewest that it takes

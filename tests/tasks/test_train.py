@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from aucsolvers import Ranker
 from aucsolvers.metrics import auc, gmean
-from tasks.calibrate import calibration_splits, out_of_fold_scores
+from tasks.calibrate import calibration_splits, fit_calibrator, out_of_fold_scores
 from tasks.configuration import ExperimentConfig
 from tasks.convert import convert, load
 from tasks.download import download
@@ -328,6 +328,18 @@ def test_probabilities_are_calibrated_though_the_sampler_evens_the_classes(how):
     ideal, truth = odds / (1 + odds), test.y > 0
     assert ((told[:, 1] - truth) ** 2).mean() < ((ideal - truth) ** 2).mean() * 1.1
     assert not hasattr(Ranker(model.pipeline), "predict_proba")
+
+
+@pytest.mark.parametrize("how", ["sigmoid", "isotonic"])
+def test_probabilities_never_fall_as_scores_rise(how):
+    """Scores that rank backwards on rows left out say nothing that is worth a probability of its own."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(300) % 6 == 0, 1, -1)
+    for direction in (1.0, -1.0):
+        scores = rng.normal(size=300) + direction * (y > 0)
+        told = fit_calibrator(scores, y, how).predict_proba(np.linspace(-5, 5, 50).reshape(-1, 1))[:, 1]
+        assert (np.diff(told) >= 0).all()
+        assert told[-1] > 0.4 if direction > 0 else told[-1] == pytest.approx(1 / 6, abs=0.01)
 
 
 def test_calibration_looks_at_training_rows_only_and_never_at_a_row_it_was_fitted_on():
