@@ -112,10 +112,10 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
             self.sampler_ = clone(self.sampler)
             X_kept, y_kept = self.sampler_.fit_resample(X, y)
             self.estimator_.fit(X_kept, y_kept)
-            self._resamples = not choice_stands(self.sampler_) or len(np.unique(self.sampler_.sample_indices_)) < len(
-                y_kept
-            )
-            kept = kept if self._resamples else self.sampler_.sample_indices_
+            chosen = getattr(self.sampler_, "sample_indices_", kept)
+            # a row that is there twice would be fitted on in one fold and left out in another
+            self._resamples = not choice_stands(self.sampler_) or len(np.unique(chosen)) < len(chosen)
+            kept = kept if self._resamples else chosen
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))

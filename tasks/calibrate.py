@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from aucsolvers.adapters import ScoreColumn
-from aucsolvers.threshold import standardised
+from aucsolvers.threshold import left_out_scores
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.fit import Samples, fit_scorer
 from tasks.log import run_logger
@@ -87,8 +87,7 @@ def out_of_fold_scores(
         }
         found = fit_scorer(table, part, parts, method, candidates, own).decision_function(train.X)
         left_out, both = inner.test[kept[inner.test]], inner.train[kept[inner.train]]
-        own_units = standardised(found[left_out], found[both])
-        scores[left_out] = own_units * usual[both].std() + np.median(usual[both])
+        scores[left_out] = left_out_scores(usual, [(both, left_out)], [found])[left_out]
     return scores
 
 
