@@ -118,7 +118,7 @@ class SVMOR(LinearScorer):
     dual_gap_ : float
         P(coef_) - D(a) >= P(coef_) - min P for the best feasible a seen: certifies the objective, up to rounding.
     n_iter_ : int
-        Newton steps or cutting planes; 0 if a warm start was within tol already.
+        Newton steps or cutting planes. Newton takes 0 where a warm start was within tol already; planes are made anew.
     status_ : {"converged", "max_iter"}
         Whether dual_gap_ came down to what tol asks for. "max_iter" also if rounding stopped progress before.
     history_ : dict of ndarray

@@ -308,8 +308,10 @@ class ZOVR(MarginMeanScorer):
             gaussian = replace(self._kernel, constant=float(self.fit_intercept))
             rows = pivoted_factor(GramMatrix(gaussian, gaussian.points(X)), self.rank_tol, self.max_bytes)[0]
         for part in parts:
+            if len(np.unique(signs[part])) < 2:
+                raise ValueError(f"Expected rows of both classes in every part, got one class in {len(part)} rows.")
             terms, space = Terms.of(signs[part], self.lam1, self.lam2), RowSpace(rows[part], bias)
-            alpha = space.ascend(terms, np.zeros(len(part)), PART_PASSES)
+            alpha = space.ascend(terms, np.zeros(len(terms.y)), PART_PASSES)
             w = space.sum(terms.y * (terms.mean + alpha))
             yield row_scores(rows, w[:-1]) + bias * w[-1]
 

@@ -105,8 +105,9 @@ def test_scores_of_parts_do_not_depend_on_rows_outside_of_the_part(kernel):
     part, others = np.arange(200), np.arange(200, 300)
     flipped = y.copy()
     flipped[others] = 1 - flipped[others]
+    masked = next(model.scores_of_parts(X, y, [np.arange(300) < 200]))
     (as_is,), (changed,) = (model.scores_of_parts(X, labels, [part]) for labels in (y, flipped))
-    assert np.array_equal(as_is, changed)
+    assert np.array_equal(as_is, changed) and np.array_equal(as_is, masked)
 
 
 def test_on_few_rare_rows_the_cut_is_better_than_the_solvers_own():
@@ -186,5 +187,7 @@ def test_bad_input_is_told():
         GMeanThreshold(LSSVM()).fit(X, np.ones(300))
     with pytest.raises(NotFittedError):
         GMeanThreshold(LSSVM()).predict(X)
+    with pytest.raises(ValueError, match="Expected rows of both classes in every part, got one class in 3 rows"):
+        next(ZOVR(random_state=0).fit(X, y).scores_of_parts(X, y, [np.flatnonzero(y)[:3]]))
     with pytest.raises(NotFittedError):
         next(ZOVR().scores_of_parts(X, y, [np.arange(9)]))
