@@ -21,10 +21,10 @@ def check_tolerance(value):
     return float(value)
 
 
-def check_count(name, value):
-    """Return value as an int, or say that it must be an integer of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise ValueError(f"Expected {name} to be an integer >= 1, got {value!r}. Set {name} accordingly.")
+def check_count(name, value, least=1):
+    """Return value as an int, or say that it must be an integer of at least so much."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise ValueError(f"Expected {name} to be an integer >= {least}, got {value!r}. Set {name} accordingly.")
     return int(value)
 
 

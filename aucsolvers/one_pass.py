@@ -146,16 +146,20 @@ class OPAUC(OnlineScorer):
 
 
 def _check_covariance_bytes(n_features, columns, limit):
-    # both classes' covariances or sketches, and a sketch's random numbers, a block of rows at a time and twice
-    needed = 16 * columns * (n_features + (BLOCK_ROWS if columns != n_features else 0))
+    needed = _bytes_needed(n_features, columns)
     if needed > limit:
-        rank = min(USUAL_RANK, limit // (16 * (n_features + BLOCK_ROWS)))
-        sketches = f"rank={rank} (random sketches), " if 0 < rank < columns else ""
+        rank = min(USUAL_RANK, limit // _bytes_needed(n_features, 1))
+        sketches = f"rank={rank} (random sketches of {rank * _bytes_needed(n_features, 1)} bytes), " if rank else ""
         raise ValueError(
             f"Expected covariances of at most max_covariance_bytes={limit} bytes, got 2 x {n_features} x {columns} "
-            f"float64, which need {needed} bytes. Use {sketches}SOLAM (same objective, O(d) memory), or raise "
-            "max_covariance_bytes if the memory is there."
+            f"float64, which need {needed} bytes. Use {sketches if rank < columns else ''}SOLAM (same objective, O(d) "
+            "memory), or raise max_covariance_bytes if the memory is there."
         )
+
+
+def _bytes_needed(n_features, columns):
+    """Return those of both classes' covariances, or sketches with their random numbers, a block of rows, twice."""
+    return 16 * columns * (n_features + (BLOCK_ROWS if columns != n_features else 0))
 
 
 # Driver ----------------------------------------------------------------------------------------------------------

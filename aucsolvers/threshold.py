@@ -82,8 +82,7 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
 
     def fit(self, X, y):
         """Fit to rows X, as sampler and estimator take them, and labels y of two classes; return self."""
-        if self.n_folds == 0 or check_count("n_folds", self.n_folds) < 2:
-            raise ValueError(f"Expected n_folds to be at least 2, got {self.n_folds}. Leave it out for 3.")
+        check_count("n_folds", self.n_folds, least=2)
         X, y = indexable(X, column_or_1d(y, warn=True))
         self.classes_ = two_labels(y)
         kept = self._fit_model(X, y)

@@ -212,10 +212,10 @@ def _look_up(kind: str, name: str, known: dict[str, Any]) -> Any:
         return known[name]
     if kind in METHODS and re.fullmatch(IMPORT_PATH, name):
         return _imported(kind, name)
-    joined = [f"{front}_{back}" for front in BY_HYPERPLANE for back in SOLVERS] if kind == "solver" else []
-    # a name that joins two is one of those with another sign, or misspelt
-    options = joined if re.match(rf"(?i)({'|'.join(BY_HYPERPLANE)}|u\d)[_+]", name) and joined else tuple(known)
-    raise BadInput(f"Expected a {kind} out of {', '.join(known)}; got '{name}'.{nearest(name, tuple(options))}")
+    # split_alias knows more than the table has
+    joined = [f"{front}_{back}" for front, entry in SAMPLERS.items() if entry for back in SOLVERS]
+    options = (*known, *joined) if kind == "solver" else tuple(known)
+    raise BadInput(f"Expected a {kind} out of {', '.join(known)}; got '{name}'.{nearest(name, options)}")
 
 
 # what a class has to have, each group in one of its spellings

@@ -40,7 +40,14 @@ def objective(w, b, X, y, loss, C=1.0):
 # 1-strongly convex, 7 digits of w are 14 digits of P at least. Some checks fit features of mean 100, unscaled, where
 # dual coordinate descent does not get that far (LIBLINEAR uses up 10^6 passes as well): it warns, as it should.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([LinearSVM(), LinearSVM(loss="squared_hinge"), LinearSVM(tol=1e-14)])
+@parametrize_with_checks(
+    [
+        LinearSVM(),
+        LinearSVM(loss="squared_hinge"),
+        LinearSVM(tol=1e-14),
+        LinearSVM(loss="squared_hinge", tol=1e-16),
+    ]
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

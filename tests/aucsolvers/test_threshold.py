@@ -181,7 +181,7 @@ def test_a_sampler_that_cannot_do_with_a_part_is_named_with_what_to_do():
 
 def test_bad_input_is_told():
     for n_folds in (0, 1):
-        with pytest.raises(ValueError, match=f"Expected n_folds to be at least 2, got {n_folds}"):
+        with pytest.raises(ValueError, match=f"Expected n_folds to be an integer >= 2, got {n_folds}"):
             GMeanThreshold(LSSVM(), n_folds=n_folds).fit(X, y)
     with pytest.raises(ValueError, match="got one class"):
         GMeanThreshold(LSSVM()).fit(X, np.ones(300))
