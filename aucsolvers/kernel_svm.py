@@ -37,7 +37,8 @@ KERNELS = ("rbf", "linear", "poly")
 GAMMAS = ("scale", "loo")
 BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
 # Columns are computed a block at a time: more would be faster each, but fewer of them used. Where they are short the
-# call itself costs as much as BLOCK_ENTRIES.
+# call itself costs as much as BLOCK_ENTRIES; of short ones, once a quarter is held, most will be: 1/16 of those held.
+SHORT_COLUMN, MANY_HELD, HELD_PER_COLUMN = 2048, 0.25, 16
 SMALLEST_BLOCK, SMALLEST_SPARSE_BLOCK, LARGEST_BLOCK, BLOCK_ENTRIES = 2, 3, 16, 4 * 1024
 FEW_COLUMNS = 8  # so many, from two on, are computed without BLAS,
 CHUNK = 512  # entries of each at a time, which stay in the nearest cache
@@ -52,6 +53,7 @@ SHRINK_BELOW = 0.75  # of the working rows: leaving some out moves all columns h
 # From so many rows on, every fourth is solved first, to a gap of 0.03 P(0) on them.
 SAMPLE_FROM, SAMPLE_STEP, SAMPLE_GAP = 10_000, 4, 0.03
 ROUNDINGS = 4  # of a score: no step is made for a gradient below
+MOST_REFRESHED = 10  # times that the gradient is computed afresh: where rounding is the limit, no more of them help
 
 
 # Estimator -------------------------------------------------------------------------------------------------------
@@ -306,8 +308,12 @@ def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, ca
     dual = _pose(points, y, cost, kernel, squared, beta, offset)
     certifier = _Certifier(dual, tol, relative)
     certifier.certify(0)
+    if offset is None and certifier.objective < certifier.gap:
+        # D is below D(0) = 0: what the dual point was optimal for had other units, or another loss
+        dual.beta[:], dual.pull[:] = 0.0, y
+        certifier.certify(0)
     working = _WorkingSet(dual, kernel, points, cache_bytes)
-    updates, checkpoint, goal = 0, len(y), certifier.goal
+    updates, checkpoint, goal, refreshed = 0, len(y), certifier.goal, 0
     if len(y) >= SAMPLE_FROM and not dual.beta.any():
         # roughly, on a sample: where many rows are to be left out, their columns are never computed in full
         working.narrow(np.arange(0, len(y), SAMPLE_STEP))
@@ -326,6 +332,11 @@ def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, ca
         stuck = stuck and working.is_whole
         working.reopen()
         certifier.certify(updates)
+        if certifier.converged and refreshed < MOST_REFRESHED and working.drift * certifier.at_zero > certifier.target:
+            # what the steps have rounded might be more than the gap: from the dual point itself
+            working.refresh()
+            certifier.certify(updates)
+            refreshed += 1
         checkpoint = 2 * updates
         if stuck:
             break
@@ -421,6 +432,7 @@ class _WorkingSet:
     def __init__(self, dual, kernel, points, cache_bytes):
         self.whole, self.kernel, self.all_points = dual, kernel, points
         self.known_beta = None  # where the gradient of the shrunk rows was last up to date
+        self.drift = self._rounding_of(dual.beta)  # of the gradient, about as much as it may be in all
         self.cache = ColumnCache(kernel, points, cache_bytes)
         self._open()
 
@@ -428,6 +440,10 @@ class _WorkingSet:
         """Work on all rows, whose gradient is up to date."""
         self.rows, self.dual = np.arange(len(self.whole.y)), self.whole
         self._block_moves()
+
+    def _rounding_of(self, change):
+        """Return about as much as the scores of a change of beta may be rounded by."""
+        return np.finfo(float).eps * float(np.abs(change).sum() * self.whole.curvature.max())
 
     @property
     def is_whole(self):
@@ -451,6 +467,7 @@ class _WorkingSet:
                 cache.values, cache.slots, cache.last_use, self.kernel.constant, *state, stop, limit - done
             )
             done += steps
+            self.drift += steps * np.finfo(float).eps * max(1.0, np.abs(dual.pull).max())
             if missing >= 0:
                 cache.load(missing, self.rise, self.fall, dual.pull)
         return done
@@ -482,6 +499,13 @@ class _WorkingSet:
         self.cache.restrict(keep)
         self._block_moves()
 
+    def refresh(self):
+        """Compute the gradient of all rows, which are at work, from the dual point alone."""
+        dual, points, used = self.whole, self.all_points, np.flatnonzero(self.whole.beta)
+        scores = self.kernel.expand(points, points.take(used), dual.beta[used])
+        dual.pull[:] = dual.y - dual.offset - scores - dual.diagonal * dual.beta
+        self.drift = 0.0
+
     def reopen(self):
         """Bring the gradient of the shrunk rows up to date and work on all rows again."""
         if self.is_whole:
@@ -489,6 +513,7 @@ class _WorkingSet:
         self.whole.beta[self.rows], self.whole.pull[self.rows] = self.dual.beta, self.dual.pull
         shrunk = np.delete(np.arange(len(self.whole.y)), self.rows)
         change = self.whole.beta - self.known_beta
+        self.drift += self._rounding_of(change)
         moved = np.flatnonzero(change)
         points = self.all_points
         self.whole.pull[shrunk] -= self.kernel.expand(points.take(shrunk), points.take(moved), change[moved])
@@ -705,12 +730,18 @@ class ColumnCache:
         self.last_use[: len(held)] = last_use[held]
         self.slots[self._column[: len(held)]] = np.arange(len(held))
 
+    def _block_to_load(self):
+        n = len(self.slots)
+        if n > SHORT_COLUMN or self._filled < MANY_HELD * n:
+            return self._block
+        return max(self._block, min(self._filled // HELD_PER_COLUMN, self.capacity // 2))
+
     def load(self, wanted, rise, fall, pull):
         """Compute the wanted column and, as one product makes many, those of steep coordinates not held.
 
         They fill at most half of the slots, the oldest: what the step at hand has just used stays.
         """
-        columns = np.empty(self._block, dtype=np.int64)
+        columns = np.empty(self._block_to_load(), dtype=np.int64)
         columns = columns[: _steep_columns(wanted, rise, fall, pull, self.slots, columns)]
         if self._filled + len(columns) <= self.capacity:
             slots = np.arange(self._filled, self._filled + len(columns))

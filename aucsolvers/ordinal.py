@@ -215,7 +215,7 @@ def newton(X, y, lam, loss, tol, max_iter, state=None):
     run = _Run(problem, tol, max_iter)
     point = _first_point(run, problem, state)
     # warm or small: start here; large and cold: the optimum on fewer rows is near, and comes at their price
-    near = None if state is not None or run.done else _optimum_of_fewer(problem, max_iter)
+    near = None if point.w.any() or run.done else _optimum_of_fewer(problem, max_iter)
     if near is not None:
         point = problem.balance(_look_near(problem, near), run.target)
     _descend(run, problem, point)
@@ -249,15 +249,17 @@ def cutting_planes(X, y, lam, loss, tol, max_iter, state=None):
 
 
 def _first_point(run, problem, state=None):
-    """Show the run the point at w = 0, or at the state's weights and width; return where to start from."""
-    if state is None:
+    """Show the run the point at w = 0, or, if P is no larger there, at the state's; return where to start from."""
+    point = None if state is None else problem.look(state["w"], state["width"])
+    if point is None or not point.objective <= problem.at_zero:
+        # weights of rows in other units may have a loss that is many times that of none
         point = problem.origin()
-    else:
-        point = problem.look(state["w"], state["width"])
     run.see(point)
     run.log()
+    if run.done or not point.w.any():
+        return point
     # a narrow band is one to end in: from weights that are not its optimum it takes more steps than wide ones before it
-    return point if run.done or state is None else problem.balance(problem.change_width(point, WIDEST), run.target)
+    return problem.balance(problem.change_width(point, WIDEST), run.target)
 
 
 def _optimum_of_fewer(problem, max_iter):

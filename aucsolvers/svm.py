@@ -364,8 +364,9 @@ class _Problem:
         return np.append(w[:-1][self.columns], w[-1])
 
     def weights_to_start_from(self, w):
-        """Do the reverse."""
-        return _reordered(w, self.columns)
+        """Do the reverse; without a constant feature it has no weight, whatever it had before."""
+        w = _reordered(w, self.columns)
+        return w if self.bias else np.append(w[:-1], 0.0)
 
     def feasible(self, alpha):
         """Return alpha clipped to its bounds, or 0 if it is not of as many rows."""

@@ -412,6 +412,30 @@ class TestCertificate:
         assert svm.status_ == "converged" and 0 <= svm.dual_gap_ <= 1e-3 * C * 80
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("kernel", [{"kernel": "poly", "gamma": 1.0, "coef0": 1.0}, {"kernel": "linear"}], ids=str)
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("change", ["C", "units"])
+    def test_a_warm_start_from_far_off_leaves_no_rounding_behind(self, kernel, loss, change):
+        """Scores of a stale dual point may be huge, and what they were rounded by stayed in the gradient for good.
+
+        Rows are whole numbers, so that kernels are exact and the objective can be had in long double.
+        """
+        converged = 0
+        for seed in range(15):
+            rng = np.random.default_rng(seed)
+            X, y = np.round(np.abs(rng.normal(size=(30, 8))) * 10), (rng.random(30) < 0.4).astype(int)
+            X[y == 1] += 20
+            X[15:] = X[:15]
+            svm = KernelSVM(C=1e4, loss=loss, warm_start=True, max_iter=20_000, **kernel)
+            svm.fit(scale(X) if change == "units" else X, y).set_params(C=1.0).fit(X, y)
+            exact, beta = np.longdouble(X), np.longdouble(full_beta(svm, 30))
+            K = exact @ exact.T if kernel["kernel"] == "linear" else (exact @ exact.T + 1) ** 3
+            true = float(primal(K + 1, np.where(y == 1, 1, -1), beta, loss))
+            assert svm.status_ != "converged" or svm.objective_ == pytest.approx(true, rel=1e-3)
+            converged += svm.status_ == "converged"
+        assert converged > 5
+
     def test_ends_where_only_rounding_is_left(self):
         svm = KernelSVM(tol=0.0, gamma=1.0).fit(*moons())
         assert svm.n_iter_ < 10**5 and svm.dual_gap_ < 1e-12

@@ -645,6 +645,17 @@ class TestGoingOn:
         assert 0 < model.n_iter_ < cold.n_iter_
         assert model.objective_ == pytest.approx(cold.objective_, abs=1e-6)
 
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("method", METHODS)
+    def test_weights_that_are_worse_than_none_are_no_start(self, method, loss):
+        """The same rows in other units: their loss at the last weights is a million times that at 0."""
+        X, y = small(12, 28, 5)
+        cold = SVMOR(1e-3, method=method, loss=loss, max_iter=30)
+        model = clone(cold).set_params(warm_start=True).fit(X, y).fit(1e6 * X, y)
+        np.testing.assert_array_equal(model.coef_, cold.fit(1e6 * X, y).coef_)
+        assert model.n_iter_ == cold.n_iter_
+
     def test_other_features_start_cold(self):
         X, y = small(20, 30, 4)
         model = SVMOR(1e-2, warm_start=True).fit(X[:, :3], y).fit(X, y)

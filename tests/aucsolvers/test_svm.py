@@ -539,6 +539,18 @@ class TestState:
         svm.set_params(C=1.0).fit(cancer[0][:300], cancer[1][:300])  # another number of rows: a cold start
         assert svm.objective_ < best and svm.status_ == "converged"
 
+    def test_a_warm_start_without_intercept_has_none_of_the_last_fit(self):
+        """So small a C leaves the weights at rest: nothing but the start would take the intercept away."""
+        rng, y = np.random.default_rng(0), np.arange(100) % 2
+        X = 1e-3 * rng.normal(size=(100, 2)) + 1e-3 * y[:, None]
+        y[[0, 2]] = 1
+        svm = LinearSVM(C=1e-6, newton=False, warm_start=True, random_state=0).fit(X, y)
+        assert svm.intercept_ != 0.0
+        svm.set_params(fit_intercept=False).fit(X, y)
+        cold = LinearSVM(C=1e-6, newton=False, fit_intercept=False, random_state=0).fit(X, y)
+        assert svm.intercept_ == 0.0
+        assert_array_equal(svm.predict(X), cold.predict(X))
+
     def test_state_of_an_interrupted_run_suffices(self, cancer):
         X, y = cancer[0], 2.0 * cancer[1] - 1
         half = solve(X, y, tol=1e-10, max_iter=20)
