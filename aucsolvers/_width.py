@@ -8,6 +8,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 DOUBLINGS = range(-4, 3)  # of the given gamma: those that are tried
 TRIAL_COST = 1000.0  # weight of the mean squared error, beside 1/2 ||w||^2, in the machine that they are tried with
 TRIAL_ROWS = 150  # it takes O(n^3) operations
+SAME_POINT = 1e-12  # of k(x, z), what two points that are the same one may have less than 1, by rounding
 TRIAL_ERRORS = 2.0  # standard errors by which a wider kernel may be worse
 
 
@@ -21,14 +22,17 @@ def leave_one_out_gamma(gaussian, X, y):
     and without row i its error there is beta_i / (M^-1)_ii, M being that matrix. Best is the least mean of its squares,
     omega-weighted. Chosen is the smallest gamma that is not worse by more than TRIAL_ERRORS standard errors of the
     difference, taken row by row: where the rows do not tell, the wider kernel, whose scores vary less. Of many rows
-    TRIAL_ROWS are taken, of the rare class up to half.
+    TRIAL_ROWS are taken, of the rare class up to half. Of rows that are copies of each other, label and all, one is: to
+    leave the others in would be to leave none out.
     """
     rows = some_rows(y, TRIAL_ROWS)
     signs, points = y[rows], gaussian.points(X[rows])
-    n, n_pos = len(rows), np.count_nonzero(signs > 0)
-    weights = np.where(signs > 0, n / (2.0 * n_pos), n / (2.0 * (n - n_pos)))
     gammas = gaussian.gamma * 2.0 ** np.array(DOUBLINGS)
-    values, losses = replace(gaussian, gamma=gammas[0]).between(points, points), np.empty((len(gammas), n))
+    values = replace(gaussian, gamma=gammas[0]).between(points, points)
+    signs, values = _without_copies(signs, values)
+    n, n_pos = len(signs), np.count_nonzero(signs > 0)
+    weights = np.where(signs > 0, n / (2.0 * n_pos), n / (2.0 * (n - n_pos)))
+    losses = np.empty((len(gammas), n))
     for loss in losses:
         system = values + gaussian.constant
         system.flat[:: n + 1] += n / (TRIAL_COST * weights)
@@ -41,6 +45,13 @@ def leave_one_out_gamma(gaussian, X, y):
     # both classes are given, their rows drawn
     error = np.sqrt(sum(of.sum() * excess[:, of].var(axis=1) for of in (signs > 0, signs < 0))) / n
     return float(gammas[np.argmax(means - means.min() <= TRIAL_ERRORS * error)])
+
+
+def _without_copies(signs, values):
+    """Return signs and kernel values of the first of all copies alone."""
+    is_copy = (values > 1.0 - SAME_POINT) & (signs[:, None] == signs)
+    first = np.flatnonzero(~np.tril(is_copy, -1).any(axis=1))
+    return (signs, values) if len(first) == len(signs) else (signs[first], values[np.ix_(first, first)])
 
 
 def some_rows(y, most):

@@ -4,8 +4,9 @@ import numpy as np
 from imblearn.under_sampling.base import BaseCleaningSampler
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
-from aucsolvers._base import CONVERGED
+from aucsolvers._base import CONVERGED, validate_rows
 from aucsolvers._hinge import objective_of_best_constant, row_costs
 from aucsolvers._params import as_generator, check_choice, check_count
 from aucsolvers._width import some_rows
@@ -140,7 +141,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
         self.estimator = estimator
         self.random_state = random_state
 
-    def _fit_resample(self, X, y):
+    def _fit_resample(self, X, y, gamma="loo"):
         self.check_parameters()
         classes, counts = np.unique(y, return_counts=True)
         minority, n_min = classes[counts.argmin()], counts.min()
@@ -150,7 +151,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
 
         estimator_stream, draw_stream = as_generator(self.random_state).spawn(2)
         majority = np.flatnonzero(y != minority)
-        self.distances_ = self._measure(X, y == minority, estimator_stream)[majority]
+        self.distances_ = self._measure(X, y == minority, estimator_stream, gamma)[majority]
         uniforms = draw_stream.random(len(majority))
 
         self.rates_ = np.ones(len(majority))
@@ -164,6 +165,20 @@ class GeometricUnderSampler(BaseCleaningSampler):
         self.sample_indices_ = np.flatnonzero(kept)
         return X[self.sample_indices_], y[self.sample_indices_]
 
+    def kept_of_parts(self, X, y, parts):
+        """Yield, for each part of the rows X, an index array, those of it that a sampler of the part alone keeps.
+
+        For a fitted sampler, and rows and labels of its kind. Settled are the scheme and the width of the kernel, which
+        look at all rows together; the hyperplane, the bins and the draw are each part's own.
+        """
+        check_is_fitted(self)
+        X, y = validate_rows(self, X), np.asarray(y)
+        for part in parts:
+            sampler = clone(self).set_params(scheme=self.scheme_)
+            sampler.sampling_strategy_ = self.sampling_strategy_
+            sampler._fit_resample(X[part], y[part], getattr(self.estimator_, "gamma_", "loo"))
+            yield part[sampler.sample_indices_]
+
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_choice("scheme", self.scheme, SCHEMES)
@@ -175,11 +190,11 @@ class GeometricUnderSampler(BaseCleaningSampler):
                 "Leave kernel at 'linear': the hyperplane is the estimator's."
             )
 
-    def _measure(self, X, is_minority, stream):
-        """Fit the estimator and return every row's distance from its hyperplane."""
+    def _measure(self, X, is_minority, stream, gamma):
+        """Fit the estimator, a Gaussian one of our own with this gamma; return every row's distance from its plane."""
         labels, scores = is_minority.astype(int), None
         if self.estimator is None and self.kernel == "rbf":
-            svm = self.estimator_ = KernelSVM(gamma="loo", class_weight="balanced")
+            svm = self.estimator_ = KernelSVM(gamma=gamma, class_weight="balanced")
             rows = some_rows(labels - 0.5, MOST_ROWS)
             if len(rows) < len(labels):
                 labels = labels[rows]

@@ -1,9 +1,10 @@
-"""GMeanThreshold: rows that a sampler dropped and rows left out set the cut; ZOVR's shortcut is what fits would say."""
+"""GMeanThreshold: rows left out of sampler and model set the cut; shortcuts are what fits would say."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from imblearn.over_sampling import SMOTE, RandomOverSampler
+from imblearn.under_sampling import RandomUnderSampler
 from scipy import sparse
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
@@ -25,13 +26,14 @@ from aucsolvers import (
     LinearSVM,
     MarginMeanSVM,
 )
-from aucsolvers.metrics import best_gmean_threshold, gmean, smoothed_gmean_threshold
+from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
 from aucsolvers.threshold import left_out_scores
 
 X, y = make_classification(400, 6, n_informative=4, weights=[0.92], flip_y=0.02, class_sep=0.8, random_state=3)
 NEW, TRUTH = X[300:], y[300:]
 X, y = X[:300], y[:300]
 U2 = GeometricUnderSampler("u2", kernel="rbf", random_state=0)
+CHANCE = RandomUnderSampler(random_state=0)
 
 
 @parametrize_with_checks(
@@ -53,7 +55,7 @@ def divided(rows, model):
 
 
 @pytest.mark.parametrize("scorer", [SVMOR(lam=0.1), KernelSVM(), SVC(gamma=0.2)], ids=lambda s: type(s).__name__)
-@pytest.mark.parametrize("sampler", [None, U2], ids=["all rows", "u2"])
+@pytest.mark.parametrize("sampler", [None, CHANCE], ids=["all rows", "by chance"])
 def test_dropped_rows_have_the_models_score_and_kept_ones_that_of_a_model_without_their_fold(scorer, sampler):
     model = GMeanThreshold(scorer, sampler=sampler, random_state=0).fit(X, y)
     usual = model.estimator_.decision_function(X)
@@ -69,6 +71,49 @@ def test_dropped_rows_have_the_models_score_and_kept_ones_that_of_a_model_withou
         assert model.left_out_scores_[kept[held_out]] == pytest.approx(expected, abs=1e-9)
     assert model.threshold_ == smoothed_gmean_threshold(np.where(y == 1, 1, -1), model.left_out_scores_)
     assert np.array_equal(model.predict(NEW), (model.estimator_.decision_function(NEW) > model.threshold_).astype(int))
+
+
+@pytest.mark.parametrize("scorer", [SVMOR(lam=0.1), MarginMeanSVM(kernel="rbf"), SVC(gamma=0.2)], ids=str)
+@pytest.mark.parametrize("scheme", ["u1", "u2", "wu"])
+def test_distances_are_measured_without_the_fold(scorer, scheme):
+    """What lies far from a plane that knew its label is dropped by its label. Widths of kernels are settled once."""
+    sampler = GeometricUnderSampler(scheme, kernel="rbf", random_state=0)
+    model = GMeanThreshold(scorer, sampler=sampler, random_state=0).fit(X, y)
+    usual = model.estimator_.decision_function(X)
+    svm = KernelSVM(gamma=model.sampler_.estimator_.gamma_, class_weight="balanced")
+    settled = {"gamma": model.estimator_.gamma_} if isinstance(scorer, MarginMeanSVM) else {}
+    for part, held_out in divided(np.arange(len(y)), model):
+        again = GeometricUnderSampler(scheme, estimator=svm, random_state=0)
+        kept = again.fit_resample(X[part], y[part])
+        alone = type(scorer)(**scorer.get_params() | settled).fit(*kept).decision_function(X)
+        expected = left_out_scores(usual, [(part, held_out)], [alone])[held_out]
+        assert model.left_out_scores_[held_out] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("solver", [LinearSVM(class_weight="balanced"), LSSVM(lam=0.01)], ids=str)
+def test_left_out_scores_of_noise_are_noise_behind_u2(solver):
+    found = []
+    for seed in range(8):
+        rows, labels = np.random.default_rng(seed).normal(size=(800, 40)), np.arange(800) < 20
+        sampler = GeometricUnderSampler("u2", random_state=seed)
+        model = GMeanThreshold(solver, sampler=sampler, random_state=seed).fit(rows, labels)
+        found.append(auc(labels, model.left_out_scores_))
+    assert abs(np.mean(found) - 0.5) < 0.1
+
+
+def test_a_narrow_kernel_is_cut_where_the_exact_solver_would_cut_it():
+    """100 features, hardly any signal: dual coordinate ascent takes thousands of passes here."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        labels, rows = np.arange(1000) < 40, rng.normal(size=(1000, 100))
+        rows[labels, :5] += 0.5
+        sampler = GeometricUnderSampler("u2", random_state=seed)
+        ours, exact = (
+            GMeanThreshold(solver, sampler=sampler, random_state=seed).fit(rows, labels)
+            for solver in (ZOVR(kernel="rbf", random_state=0), MarginMeanSVM(kernel="rbf"))
+        )
+        assert auc(labels, ours.left_out_scores_) == pytest.approx(auc(labels, exact.left_out_scores_), abs=0.02)
+        assert np.mean(ours.predict(rows) == exact.predict(rows)) > 0.9
 
 
 @pytest.mark.parametrize(
@@ -91,16 +136,16 @@ def test_scores_of_parts_are_those_of_exact_fits_to_the_parts(kernel, fit_interc
     even = (X[:, 0] + np.random.default_rng(0).normal(size=300) > 0).astype(int)
     rows, same = convert(X), {"lam2": 30.0, "kernel": kernel, "fit_intercept": fit_intercept, "threshold": "zero"}
     model = ZOVR(**same, rank_tol=1e-9, random_state=0).fit(rows, even)
-    parts = [np.arange(0, 300, 2), np.arange(200)]
+    parts = [np.arange(0, 250, 2), np.arange(200)]  # the last 50 are in none
     exact = MarginMeanSVM(**same, gamma=getattr(model, "gamma_", "scale"), random_state=0)
     for part, found in zip(parts, model.scores_of_parts(rows, even, parts), strict=True):
         expected = exact.fit(rows[part], even[part]).decision_function(rows)
-        assert np.abs(found - expected).max() < 0.01 * expected.std()
+        assert np.abs(found - expected).max() < 0.03 * expected.std()
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_scores_of_parts_do_not_depend_on_rows_outside_of_the_part(kernel):
-    """But for the basis that the rows span, which knows no label."""
+    """Not even by the basis, which is that of the rows in any part."""
     model = ZOVR(kernel=kernel, random_state=0).fit(X, y)
     part, others = np.arange(200), np.arange(200, 300)
     flipped = y.copy()
@@ -108,6 +153,8 @@ def test_scores_of_parts_do_not_depend_on_rows_outside_of_the_part(kernel):
     masked = next(model.scores_of_parts(X, y, [np.arange(300) < 200]))
     (as_is,), (changed,) = (model.scores_of_parts(X, labels, [part]) for labels in (y, flipped))
     assert np.array_equal(as_is, changed) and np.array_equal(as_is, masked)
+    (alone,) = model.scores_of_parts(X[part], y[part], [part])
+    assert np.array_equal(as_is[part], alone)
 
 
 def test_on_few_rare_rows_the_cut_is_better_than_the_solvers_own():
@@ -174,7 +221,7 @@ def test_a_forest_is_cut_by_its_probabilities():
 def test_a_sampler_that_cannot_do_with_a_part_is_named_with_what_to_do():
     rows = np.r_[np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:7]]
     SMOTE().fit_resample(X[rows], y[rows])
-    with pytest.raises(ValueError, match=r"got SMOTE: .* Lower its number of neighbours, or raise n_folds"):
+    with pytest.raises(ValueError, match=r"of 2 folds of 3, .* class has 4, got SMOTE: .* Lower its number of neigh"):
         GMeanThreshold(LSSVM(), sampler=SMOTE(random_state=0)).fit(X[rows], y[rows])
     GMeanThreshold(LSSVM(), sampler=SMOTE(k_neighbors=3, random_state=0)).fit(X[rows], y[rows])
 

@@ -89,3 +89,17 @@ def test_a_kernel_machine_takes_the_same(form):
 def test_no_other_kernel_has_that_width(kernel):
     with pytest.raises(ValueError, match=f"gamma='loo' with kernel='rbf' alone, got kernel='{kernel}'"):
         KernelSVM(kernel=kernel, gamma="loo").fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("times", [2, 3])
+@pytest.mark.parametrize("which", ["all", "rare"])
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
+def test_copies_are_left_out_together(times, which, convert):
+    """A row whose copy stays is not left out: its error would be that of a row known by heart."""
+    X, y = signed_rows(20, 50, seed=5)
+    copied = np.flatnonzero(y > 0) if which == "rare" else np.arange(len(y))
+    rows = np.concatenate([np.arange(len(y)), np.repeat(copied, times - 1)])
+    svm = KernelSVM(gamma="loo", class_weight="balanced")
+    once = svm.fit(convert(X), y).gamma_ / svm.set_params(gamma="scale").fit(convert(X), y).gamma_
+    svm.set_params(gamma="loo").fit(convert(X[rows]), y[rows])
+    assert svm.gamma_ / svm.set_params(gamma="scale").fit(convert(X[rows]), y[rows]).gamma_ == pytest.approx(once)
