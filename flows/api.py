@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ def run(data: pd.DataFrame | str | Path, target: str | None = None, **options: A
 
     name = options.pop("name", None) or (Path(data).stem if isinstance(data, (str, Path)) else "frame")
     path = _kept(data, name) if isinstance(data, pd.DataFrame) else Path(data)
-    config = make_config(None, options | {"data": str(path), "target": target, "name": name})
+    # the file's name holds a digest; what is drawn at random goes by the data set's name
+    config = make_config(None, options | {"data": str(path), "target": target, "name": name, "dataset": name})
     return run_flow(config)[0]
 
 
@@ -65,6 +67,7 @@ def _kept(frame: pd.DataFrame, name: str) -> Path:
     except (pa.ArrowException, ValueError, TypeError) as error:
         draft.unlink(missing_ok=True)
         raise BadInput(f"Expected columns of numbers, texts or dates, each name once, got: {error}. Mend it.") from None
-    target = folder / f"{name}-{hashlib.sha256(draft.read_bytes()).hexdigest()[:12]}.parquet"
+    stem = re.sub(r"[^\w.-]", "_", name)
+    target = folder / f"{stem}-{hashlib.sha256(draft.read_bytes()).hexdigest()[:12]}.parquet"
     os.replace(draft, target)
     return target

@@ -5,7 +5,7 @@
     @attribute NAME {a, 'b c'}                      nominal
     @attribute NAME real|integer|numeric [lo, hi]   the range is KEEL's, and is not enforced
     @attribute NAME string | date ["yyyy-MM-dd"]
-    @inputs NAME, NAME                              (KEEL)
+    @inputs NAME, NAME                              (KEEL: the features; other columns are none)
     @outputs NAME                                   (KEEL: the target)
     @data
     1.5, 'b c', ?                                   dense row
@@ -55,9 +55,10 @@ class Attribute:
 
 @dataclass
 class Relation:
-    """A parsed file: its attributes, KEEL's outputs, the values as columns, and the line of every row."""
+    """A parsed file: its attributes, KEEL's inputs and outputs, the values as columns, and the line of every row."""
 
     attributes: list[Attribute] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     frame: pd.DataFrame = field(default_factory=pd.DataFrame)
     lines: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -69,6 +70,12 @@ class Relation:
             return self.outputs[0]
         names = [a.name for a in self.attributes]
         return next((n for n in names if n.lower() == "class"), names[-1]) if not self.outputs else None
+
+    @property
+    def no_features(self) -> tuple[str, ...]:
+        """The attributes that the header leaves out of the inputs, or names as outputs."""
+        names = [a.name for a in self.attributes]
+        return tuple(n for n in names if n in self.outputs or (self.inputs and n not in self.inputs))
 
 
 def parse(text: str, name: str) -> Relation:
@@ -104,7 +111,9 @@ def _read_header(lines: Iterator[tuple[int, str]], name: str) -> Relation:
             relation.attributes.append(_attribute(rest, number, name))
         elif keyword in ("@output", "@outputs"):
             relation.outputs.extend(_values(rest, number, name))
-        elif keyword not in ("@relation", "@input", "@inputs"):
+        elif keyword in ("@input", "@inputs"):
+            relation.inputs.extend(_values(rest, number, name))
+        elif keyword != "@relation":
             raise BadInput(
                 f"{name}, line {number}: expected @relation, @attribute, @inputs, @outputs or @data, got "
                 f"'{_short(line)}'. Mend that line."
@@ -117,12 +126,13 @@ def _checked_header(relation: Relation, number: int, name: str) -> Relation:
     if not names:
         raise BadInput(f"{name}, line {number}: expected an @attribute line before @data, got none. Declare them.")
     refuse_width(len(names), name)
-    for output in relation.outputs:
-        if output not in names:
-            raise BadInput(
-                f"{name}: expected @outputs to name an attribute, got '{_short(output)}'.{nearest(output, names)} "
-                "Mend the @outputs line."
-            )
+    for keyword, listed in (("@inputs", relation.inputs), ("@outputs", relation.outputs)):
+        for attribute in listed:
+            if attribute not in names:
+                raise BadInput(
+                    f"{name}: expected {keyword} to name attributes, got '{_short(attribute)}'."
+                    f"{nearest(attribute, names)} Mend the {keyword} line."
+                )
     return relation
 
 

@@ -119,6 +119,7 @@ def as_table(X: np.ndarray, y: np.ndarray, name: str) -> RawTable:
     """Return rows, of whatever shape each is, and labels as a table with a column ``label``."""
     check_shapes(X.shape, y.shape, name)
     y = y.reshape(-1)
+    y = y.astype(y.dtype.newbyteorder("="), copy=False)  # pandas takes no other
     for kind, array in (("rows", X), ("labels", y)):
         if array.dtype.kind not in ("biufUS" if kind == "labels" else "biuf"):
             raise BadInput(f"{name}: expected {kind} of plain numbers, got type {array.dtype}. Convert them first.")

@@ -22,6 +22,8 @@ NEARLY_ALL = 0.999  # a column with this share of one value, and others beside i
 ASCENDS = 0.99  # a column of which this share of steps from row to row goes one way is a clock, or a counter
 SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the classes
 CLOCK = re.compile(r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)([^a-z]|$)", re.IGNORECASE)
+UNITS = re.compile(r"[€$£¥%]|\b(?:EUR|USD|GBP|CHF|JPY)\b", re.IGNORECASE)
+SEPARATED = re.compile(r"[+-]?(?:[0-9]{1,3}(?:[.,'’\s][0-9]{3})+|[0-9]+)(?:[.,][0-9]+)?")  # 1,234.50 and 12,5
 MANY_VALUES = 100  # a text column of more values looks like an identifier
 FEW_WORDS = 0.1  # a text column with fewer values than this share that are no numbers looks like spoilt numbers
 _SHOWN = 5
@@ -40,12 +42,13 @@ def check(dataset: Dataset, folds: int, repeats: int, seed: int, grouped: bool =
     refuse_small_classes(dataset, folds)
     keys = row_keys(table.X)
     splits = make_splits(table.y, folds, repeats, seed, keys if grouped else None)
-    separating = separating_columns(table)
+    base = 1 if dataset.layout.index_base is None else dataset.layout.index_base
+    separating = separating_columns(table, base)
     findings = (
         duplicates_across_split(keys, splits, repeats),
         duplicates_within(keys) if grouped else None,
         contradictory_labels(keys, table.y),
-        constant_columns(table.X),
+        constant_columns(table.X, base),
         near_constant_columns(table.X),
         separating,
         clock_columns(table, () if separating is None else separating.columns),
@@ -122,13 +125,13 @@ def contradictory_labels(keys: np.ndarray, y: np.ndarray) -> Finding | None:
 # Columns ----------------------------------------------------------------------------------------------------------
 
 
-def constant_columns(X: pd.DataFrame | csr_matrix) -> Finding | None:
+def constant_columns(X: pd.DataFrame | csr_matrix, base: int = 1) -> Finding | None:
     """Find columns of a single value; a missing number does not count, for it is imputed with that value."""
     if isinstance(X, pd.DataFrame):
         names = [n for n in X if X[n].nunique(dropna=X[n].dtype != object) <= 1]
     else:
         same = X.max(axis=0).toarray().ravel() == X.min(axis=0).toarray().ravel()
-        names = [_sparse_name(j) for j in np.flatnonzero(same)]
+        names = [_sparse_name(j, base) for j in np.flatnonzero(same)]
     if not names:
         return None
     if len(names) == X.shape[1]:
@@ -190,14 +193,14 @@ def _is_clock(column: pd.Series, name: str, y: np.ndarray) -> bool:
     return bool(goes >= ASCENDS or CLOCK.search(name)) and abs(auc(y, values) - 0.5) > SPEAKS
 
 
-def separating_columns(table: Table) -> Finding | None:
+def separating_columns(table: Table, base: int = 1) -> Finding | None:
     """Find columns that tell the classes apart all by themselves: suspects of a leak."""
     if isinstance(table.X, pd.DataFrame):
         names = [name for name in table.X if _separates(table.X[name], table.y)]
     else:
         columns = table.X.tocsc()
         candidates = _dense_enough(columns, table.y)
-        names = [_sparse_name(j) for j in candidates if _ranks(columns[:, [j]].toarray().ravel(), table.y)]
+        names = [_sparse_name(j, base) for j in candidates if _ranks(columns[:, [j]].toarray().ravel(), table.y)]
     if not names:
         return None
     one = len(names) == 1
@@ -282,20 +285,34 @@ def text_column(name: str, column: pd.Series) -> Finding:
             f"{count:,} different values are numbers. Mend those, or leave the cells empty if they are missing."
         )
         return Finding("text_column", "warning", message, count, (name,))
+    dressed = [word for word in words if _is_dressed_number(word)]
+    if len(dressed) > (1.0 - FEW_WORDS) * len(words):
+        message = (
+            f"Column '{name}' is read as text, but its values look like numbers that are written with separators or "
+            f"units ('{dressed[0][:40]}'): one-hot encoded they lose their order. Write them as plain numbers: 1234.5."
+        )
+        return Finding("text_column", "warning", message, count, (name,))
     if count > MANY_VALUES:
         message = (
-            f"Text column '{name}' has {count:,} different values and looks like an identifier: only the "
-            f"{MANY_VALUES - 1} most frequent get a column of their own. Drop it unless it carries meaning."
+            f"Text column '{name}' has {count:,} different values and looks like an identifier: only the most frequent "
+            "get a column of their own (preprocessing: max_categories). Drop it unless it carries meaning."
         )
         return Finding("text_column", "warning", message, count, (name,))
     return Finding("text_column", "info", f"Text column '{name}' is one-hot encoded: {count} values.", count, (name,))
 
 
+def _is_dressed_number(text: str) -> bool:
+    """Tell whether a text is a number with thousands separators, a decimal comma, a currency or a percent sign."""
+    bare = UNITS.sub("", text).strip()
+    return NUMBER.fullmatch(bare) is not None or SEPARATED.fullmatch(bare) is not None
+
+
 # Words ------------------------------------------------------------------------------------------------------------
 
 
-def _sparse_name(index: int) -> str:
-    return f"feature {index + 1}"
+def _sparse_name(position: int, base: int) -> str:
+    """Return a feature's name by its index in the file, which counts from ``base``."""
+    return f"feature {base + position}"
 
 
 def _share(rows: int, total: int) -> str:

@@ -12,9 +12,9 @@ import math
 import shutil
 import tempfile
 import zipfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +149,7 @@ class _Findings:
         self.column = "label"
         self.kinds: dict[str, set[str]] = {}  # of each feature, in the order of the file
         self.positions: dict[int, set[str]] = {}  # of each column by its position, the target among them
+        self.marks: dict[int, frozenset[str]] = defaultdict(frozenset)
         self.width, self.zero_based, self.stored = 0, False, False
 
     def add(self, piece: RawTable) -> None:
@@ -167,6 +168,7 @@ class _Findings:
         features, labels, self.column = take_target(piece, self.rule, self.file)
         for i in range(piece.X.shape[1]):
             self.positions.setdefault(i, set()).update(_kind(piece.X.iloc[:, i]))
+            self.marks[i] |= piece.marks.get(i, frozenset())
         for name, values in feature_columns(features, piece.place, self.file).items():
             kinds = self.kinds.setdefault(name, set())
             if not pd.isna(values).all():
@@ -174,8 +176,9 @@ class _Findings:
         return labels
 
     def mixed(self) -> frozenset[int]:
-        """Return the columns that are numbers in one piece and something else in another."""
-        return frozenset(i for i, kinds in self.positions.items() if len(kinds) > 1)
+        """Return the columns that are numbers in one piece and something else in another, or of ambiguous marks."""
+        unclear = {i for i, marks in self.marks.items() if marks >= readers.AMBIGUOUS}
+        return frozenset(i for i, kinds in self.positions.items() if len(kinds) > 1 or i in unclear)
 
     def as_survey(self) -> Survey:
         if not self.counts:
@@ -231,7 +234,9 @@ def pieces(raw: RawFile, rule: ConversionRule, rows: int, texts: frozenset[int])
         raise BadInput(f"Expected at least one row at a time, got rows={rows}.")
     if raw.format == "csv":
         return _csv_pieces(raw.path, rule.delimiter, rows, texts)
-    pieces = {"svmlight": _svmlight_pieces, "parquet": _parquet_pieces, "npz": _npz_pieces}
+    if raw.format == "parquet":
+        return _parquet_pieces(raw.path, rule.drop, rows)
+    pieces = {"svmlight": _svmlight_pieces, "npz": _npz_pieces}
     return pieces[raw.format](raw.path, rows) if raw.format in pieces else _slices(readers.read(raw), rows)
 
 
@@ -240,7 +245,7 @@ def _slices(table: RawTable, rows: int) -> Iterator[RawTable]:
         stop = min(start + rows, table.X.shape[0])
         lines = None if table.lines is None else table.lines[start:stop]
         X = table.X[start:stop].reset_index(drop=True)
-        yield RawTable(X, target=table.target, lines=lines, named=table.named, rows_before=start)
+        yield replace(table, X=X, lines=lines, rows_before=start)
 
 
 def _svmlight_pieces(path: Path, rows: int) -> Iterator[RawTable]:
@@ -290,9 +295,9 @@ def _csv_pieces(path: Path, delimiter: str | None, rows: int, texts: frozenset[i
             numbers = np.array(starts[header:], dtype=np.int64)
             if len(numbers):
                 body = block.split("\n", numbers[0] - 1)[-1] if header else block
-                frame = readers.parse_records(body, delimiter, len(names), path.name, numbers, texts)
+                frame, marks = readers.parse_records(body, delimiter, len(names), path.name, numbers, texts)
                 frame.columns = names
-                yield RawTable(frame, lines=numbers, named=named)
+                yield RawTable(frame, lines=numbers, named=named, marks=marks)
 
 
 def _head(lines: Iterator[str]) -> list[str]:
@@ -351,12 +356,12 @@ def _text_lines(stream: Any, path: Path, encoding: str) -> Iterator[str]:
         raise undecodable(path.name, encoding, line, error.object[error.start]) from None
 
 
-def _parquet_pieces(path: Path, rows: int) -> Iterator[RawTable]:
+def _parquet_pieces(path: Path, drop: tuple[str, ...], rows: int) -> Iterator[RawTable]:
     with readers.parquet_errors(path), parquet.ParquetFile(path) as file:
-        readers.check_schema(file.schema_arrow, path.name)
-        before = 0
-        for batch in file.iter_batches(batch_size=rows):
-            frame = pa.Table.from_batches([batch]).to_pandas(date_as_object=False).reset_index(drop=True)
+        schema, before = file.schema_arrow, 0
+        columns = readers.columns_to_read(schema, drop, path.name)
+        for batch in file.iter_batches(batch_size=rows, columns=columns):
+            frame = readers.parquet_frame(pa.Table.from_batches([batch]), schema)
             yield RawTable(frame, rows_before=before)
             before += len(frame)
 

@@ -81,6 +81,7 @@ def divide(counts: dict[str, int], column: str, rule: ConversionRule) -> Divisio
         got = shortened(next(iter(counts)))
         raise BadInput(f"Expected two classes in column '{column}', got one ({got}). Choose the target with --target.")
     sides, words = _SIDES[rule.conversion](counts, column, rule)
+    _refuse_spellings(sides, column, rule)
     positive, negative = ([label for label in counts if sides[label] == side] for side in (1, -1))
     rest = len(counts) > 2 and len(positive) == 1 and len(negative) == len(counts) - 1
     kept = None
@@ -89,6 +90,28 @@ def divide(counts: dict[str, int], column: str, rule: ConversionRule) -> Divisio
         words += f"; thinned from {n_pos:,} to ratio {rule.to_ratio:g} (seed {rule.seed})"
         kept = _kept(n_pos, n_neg, rule.to_ratio, rule.seed)
     return Division(_joined(positive), "rest" if rest else _joined(negative), counts, sides, words, kept)
+
+
+def _refuse_spellings(sides: dict[str, int], column: str, rule: ConversionRule) -> None:
+    """Refuse labels that differ in spelling alone, yes and Yes, where they part without both having been named.
+
+    Of two labels, to name one is to name the other. Of labels drawn at random none is named, so that letters may be
+    classes there: a and A.
+    """
+    if rule.conversion == "random_halves" or (len(sides) == 2 and rule.positive is not None):
+        return
+    named = {_key(label).casefold() for label in rule.groups[0]} & {_key(label).casefold() for label in rule.groups[1]}
+    spellings: dict[str, list[str]] = {}
+    for label in sides:
+        spellings.setdefault(_key(label).casefold(), []).append(label)
+    for key, labels in spellings.items():
+        if key not in named and len({sides[label] for label in labels}) > 1:
+            listed = ", ".join(shortened(label) for label in labels)
+            raise BadInput(
+                f"Expected labels of column '{column}' that are spelt in one way, got {name_list(labels)}, of which "
+                f"some would be positive and others not. Mend them, or name all in conversion: {{rule: class_groups, "
+                f"positive: [{listed}]}}; if they are two classes, name each in its group."
+            )
 
 
 def _joined(labels: list[str]) -> str:

@@ -547,7 +547,10 @@ def resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
         source = entry["source"]
         if _is_afar(source):
             return entry
-        return entry | {"source": str(base / Path(source).expanduser())}
+        try:
+            return entry | {"source": str(base / Path(source).expanduser())}
+        except RuntimeError:  # no such ~user: for whoever reads the file to say
+            return entry
 
     return data | {"datasets": [resolve(entry) for entry in entries]}
 

@@ -32,7 +32,8 @@ from tasks.values import ConversionRule, Dataset, Layout, Provenance, RawFile, T
 class _Converted:
     table: Table
     classes: Classes
-    dropped: tuple[str, ...]
+    dropped: tuple[str, ...]  # for want of values
+    set_aside: tuple[str, ...]  # by the file's own header
     renamed: dict[str, str]
     layout: Layout
     sha256: str
@@ -44,7 +45,7 @@ class _Converted:
 def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
     """Return the data set that this rule makes of a raw file; `load` brings its arrays."""
     converted = _read_and_convert(raw, rule)
-    X, classes = converted.table.X, converted.classes
+    X = converted.table.X
     frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame()
     missing = {name: int(count) for name, count in frame.isna().sum().items() if count}
     given = {name: converted.renamed.get(name, name) for name in frame}
@@ -65,18 +66,23 @@ def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
         missing_cells=missing,
         columns=tuple(frame),
         renamed={name: given[name] for name in frame if name in converted.renamed and shared[given[name]] > 1},
-        provenance=_provenance(raw, classes, converted.dropped),
+        provenance=_provenance(raw, converted),
         layout=converted.layout,
     )
 
 
-def _provenance(raw: RawFile, classes: Classes, dropped: tuple[str, ...]) -> Provenance:
+def _provenance(raw: RawFile, converted: _Converted) -> Provenance:
+    classes, words = converted.classes, converted.classes.rule
+    if converted.set_aside:
+        words += f"; no inputs by the file's header: {name_list(converted.set_aside)}"
+    if converted.dropped:
+        words += f"; dropped for want of values: {name_list(converted.dropped)}"
     return Provenance(
         source=raw.source,
         format=raw.format,
         raw_sha256=raw.sha256,
         raw_size_bytes=raw.size_bytes,
-        rule=classes.rule + (f"; dropped for want of values: {name_list(dropped)}" if dropped else ""),
+        rule=words,
         label_counts=classes.counts,
         positive_label=classes.positive,
         negative_label=classes.negative,
@@ -115,7 +121,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
                 f"{raw.name}: expected {file.path} with SHA-256 {file.sha256[:16]}…, got {found[:16]}. "
                 "The file changed during the run: start the run again."
             )
-    raw_table = read(raw, rule.delimiter)
+    raw_table = read(raw, rule.delimiter, rule.drop)
     if raw_table.X.shape[0] == 0:
         raise BadInput(f"{raw.path.name}: expected rows of data, got none. Give a file with rows.")
     if isinstance(raw_table.X, pd.DataFrame):
@@ -123,10 +129,11 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         classes = two_classes(labels, name, rule, raw_table.place)
         X, dropped = _features(features, raw_table.place, raw.path.name)
         renamed = renamed_columns([str(name) for name in raw_table.X.columns])
-        layout = Layout(name, (*rule.drop, *dropped))
+        set_aside = tuple(c for c in raw_table.no_features if c != name and c not in rule.drop)
+        layout = Layout(name, (*rule.drop, *set_aside, *dropped))
     else:
         classes = _sparse_classes(raw_table, rule, raw.path.name)
-        X, dropped, renamed = canonical(raw_table.X), (), {}
+        X, dropped, set_aside, renamed = canonical(raw_table.X), (), (), {}
         layout = Layout(index_base=raw_table.index_base)
         if X.nnz == 0:
             raise only_zeros(raw.path.name)
@@ -136,7 +143,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         X = X.loc[kept].reset_index(drop=True) if isinstance(X, pd.DataFrame) else X[kept]
     y.flags.writeable = False
     table = Table(X, y)
-    return _Converted(table, classes, dropped, renamed, layout, *table_digests(table))
+    return _Converted(table, classes, dropped, set_aside, renamed, layout, *table_digests(table))
 
 
 # The target -------------------------------------------------------------------------------------------------------
@@ -152,7 +159,8 @@ def take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.Da
         raise BadInput(
             f"{file}: expected to drop columns out of {name_list(names)}, got '{unknown[0]}'. Correct the name."
         )
-    return X.drop(columns=[names[position], *rule.drop]), X[names[position]], names[position]
+    no_features = [name for name in names if name in {names[position], *rule.drop, *table.no_features}]
+    return X.drop(columns=no_features), X[names[position]], names[position]
 
 
 def _target_position(table: RawTable, wanted: str | None, file: str) -> int:

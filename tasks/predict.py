@@ -42,7 +42,6 @@ BLOCK_ROWS = 10_000  # at most
 OUTPUTS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
 TRUTH = {"true": 1.0, "false": 0.0}
 
-_AS_IT_STANDS = ConversionRule()
 _VERSION = re.compile(r"(.*?)(?:([@/])([^@/]*))?", re.DOTALL)
 _RUN = re.compile(r"(?:runs:/)?([0-9a-f]{32})(?:/model)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
@@ -67,6 +66,7 @@ class Fit:
 
     ignored: tuple[str, ...] = ()  # columns that are there and not read
     texts: frozenset[int] = frozenset()  # positions of those that are texts whatever they look like
+    rule: ConversionRule = field(default_factory=ConversionRule)  # which columns may be of any type
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,8 @@ def _joined(parts: list[Rows]) -> Rows:
 
 def fit_to(model: KeptModel, raw: RawFile, drop: tuple[str, ...] = ()) -> Fit:
     """Return how a file's columns fit a model's; all that is wrong with them is one BadInput."""
-    first = next(chunks.pieces(raw, _AS_IT_STANDS, 1, frozenset()), None)
+    rule = ConversionRule(drop=(*drop, *model.layout.left_out))
+    first = next(chunks.pieces(raw, rule, 1, frozenset()), None)
     if first is None:
         raise _no_rows(raw)
     if isinstance(first.X, pd.DataFrame) != bool(model.columns):
@@ -249,7 +250,7 @@ def fit_to(model: KeptModel, raw: RawFile, drop: tuple[str, ...] = ()) -> Fit:
     if problems:
         raise _misfit(model, raw, names, problems, first.named)
     texts = frozenset(i for i, name in enumerate(names) if model.columns.get(name) == "text")
-    return Fit(tuple(name for name in names if name not in model.columns), texts)
+    return Fit(tuple(name for name in names if name not in model.columns), texts, rule)
 
 
 def _fit_sparse(model: KeptModel, raw: RawFile, drop: tuple[str, ...]) -> Fit:
@@ -313,7 +314,7 @@ def _no_rows(raw: RawFile) -> BadInput:
 
 def read_rows(model: KeptModel, raw: RawFile, fit: Fit, rows: int = chunks.ROWS) -> Iterator[Rows]:
     """Yield the rows in order as the model takes them, at most so many at a time."""
-    for piece in chunks.pieces(raw, _AS_IT_STANDS, rows, fit.texts):
+    for piece in chunks.pieces(raw, fit.rule, rows, fit.texts):
         yield _frame(model, piece, raw.path.name) if model.columns else _matrix(model, piece, raw.path.name)
 
 

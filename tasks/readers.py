@@ -13,9 +13,9 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +49,12 @@ csv.field_size_limit(2**31 - 1)
 
 SAMPLE = 200  # records that header and delimiter are judged by
 HEAD = 200_000  # characters that hold them, or one line that is longer
+_DECIMAL_COMMA, _DOTS = re.compile(r"[+-]?[0-9]+,[0-9]+"), re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+")
 _SVMLIGHT_PAIR = re.compile(r"(?:qid|[0-9]+):[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
+
+
+Marks = Mapping[int, frozenset[str]]
+AMBIGUOUS = frozenset({"decimal comma", "dots"})  # 999,50 and 1.234 in one column: is that 1234, or 1 and a bit?
 
 
 @dataclass(frozen=True)
@@ -59,18 +64,23 @@ class RawTable:
     X: pd.DataFrame | csr_matrix
     labels: np.ndarray | None = None  # svmlight's
     target: str | None = None  # the format's own target column
+    no_features: tuple[str, ...] = ()  # other columns that the file itself says are none: KEEL's, not among its inputs
     lines: np.ndarray | None = None  # the line of every row; None where rows have no lines
     named: bool = True  # False: the columns' names are ours, for the file has none
     rows_before: int = 0  # of a piece of a table
     index_base: int | None = None  # svmlight's: whether its features count from 0 or 1
+    marks: Marks = field(default_factory=dict)  # CSV's: which of AMBIGUOUS the numbers of columns by position have
 
     def place(self, row: int) -> str:
         """Return where a row stands in the file, in words."""
         return f"line {self.lines[row]}" if self.lines is not None else f"row {self.rows_before + row + 1}"
 
 
-def read(raw: RawFile, delimiter: str | None = None) -> RawTable:
-    """Return the table in a raw file; ``delimiter`` is that of a CSV file, detected if None."""
+def read(raw: RawFile, delimiter: str | None = None, drop: tuple[str, ...] = ()) -> RawTable:
+    """Return the table in a raw file; ``delimiter`` is that of a CSV file, detected if None.
+
+    Columns in ``drop`` are there, but a Parquet file's may be empty: they need not be of a type that can be read.
+    """
     if raw.format == "csv":
         return read_csv(raw.path, delimiter)
     if raw.format == "sklearn":
@@ -79,7 +89,9 @@ def read(raw: RawFile, delimiter: str | None = None) -> RawTable:
         from tasks import arrays
 
         return arrays.read_npz(raw.path) if raw.format == "npz" else arrays.read_idx(raw.path, raw.labels.path)
-    readers = {"parquet": read_parquet, "svmlight": read_svmlight, "keel": read_arff, "arff": read_arff}
+    if raw.format == "parquet":
+        return read_parquet(raw.path, drop)
+    readers = {"svmlight": read_svmlight, "keel": read_arff, "arff": read_arff}
     return readers[raw.format](raw.path)
 
 
@@ -105,9 +117,9 @@ def read_csv(path: Path, delimiter: str | None = None) -> RawTable:
     names = column_names(sample[0], header)
     lines = np.array(starts[header:], dtype=np.int64)
     body = text.split("\n", lines[0] - 1)[-1] if len(lines) else ""
-    frame = parse_records(body, delimiter, len(names), path.name, lines)
+    frame, marks = parse_records(body, delimiter, len(names), path.name, lines)
     frame.columns = names
-    return RawTable(frame, lines=lines, named=header)
+    return RawTable(frame, lines=lines, named=header, marks=marks)
 
 
 def checked_delimiter(delimiter: str | None) -> str | None:
@@ -230,16 +242,18 @@ def records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[tuple[l
 
 
 def parse_records(
-    body: str, delimiter: str, width: int, name: str, lines: np.ndarray, texts: frozenset[int] = frozenset()
-) -> pd.DataFrame:
-    """Return the columns of records that are known to have ``width`` values each.
+    body: str, delimiter: str, width: int, name: str, lines: np.ndarray, texts: frozenset[int] | None = None
+) -> tuple[pd.DataFrame, Marks]:
+    """Return the columns of records that are known to have ``width`` values each, and what marks their numbers have.
 
-    A column is what all of its values allow; those in ``texts`` are taken for texts whatever they hold.
+    A column is what all of its values allow. Of a piece of a table ``texts`` are the columns that are texts whatever
+    the piece holds of them; those of AMBIGUOUS marks are texts anyway.
     """
     if not len(lines):
-        return pd.DataFrame({i: np.empty(0) for i in range(width)})
-    try:
-        frame = pd.read_csv(
+        return pd.DataFrame({i: np.empty(0) for i in range(width)}), {}
+
+    def parse(texts: Iterable[int]) -> pd.DataFrame:
+        return pd.read_csv(
             io.StringIO(body),
             sep=delimiter,
             header=None,
@@ -252,6 +266,9 @@ def parse_records(
             float_precision="round_trip",  # correctly rounded, hence the same on every platform
             low_memory=False,  # a column's type is judged on the whole column
         )
+
+    try:
+        frame = parse(texts or ())
     except (ValueError, OverflowError) as error:
         if "EOF inside string" in str(error):  # what an open quote swallows is one record, and the last one
             raise BadInput(
@@ -261,7 +278,21 @@ def parse_records(
         raise BadInput(f"{name}: expected a CSV table, got: {str(error).rstrip('.')}. Mend the file.") from None
     if len(frame) != len(lines):
         raise BadInput(f"{name}: expected {len(lines)} rows, got {len(frame)}. Check the quotes in the file.")
-    return pd.DataFrame({i: _tidy(frame[i], delimiter == ";", i in texts) for i in frame})
+    marks: Marks = {}
+    if delimiter == ";":
+        # what is a number here may have a decimal comma in another piece
+        numbers = [] if texts is None else [i for i in frame if frame[i].dtype == np.float64]
+        spelt = parse(numbers) if numbers else frame
+        marks = {i: _marks(spelt[i]) for i in frame}
+    as_texts = {*(texts or ()), *(i for i, found in marks.items() if found >= AMBIGUOUS)}
+    return pd.DataFrame({i: _tidy(frame[i], delimiter == ";", i in as_texts) for i in frame}), marks
+
+
+def _marks(column: pd.Series) -> frozenset[str]:
+    """Return which of the AMBIGUOUS marks a column's numbers have."""
+    values = [value.strip() for value in column.unique() if isinstance(value, str)] if column.dtype == object else []
+    patterns = {"decimal comma": _DECIMAL_COMMA, "dots": _DOTS}
+    return frozenset(mark for mark, pattern in patterns.items() if any(map(pattern.fullmatch, values)))
 
 
 def _tidy(column: pd.Series, decimal_comma: bool, is_text: bool) -> pd.Series:
@@ -287,22 +318,33 @@ def _tidy(column: pd.Series, decimal_comma: bool, is_text: bool) -> pd.Series:
 # Parquet ----------------------------------------------------------------------------------------------------------
 
 
-def read_parquet(path: Path) -> RawTable:
-    """Return a Parquet file's columns; nested and binary ones are refused."""
+def read_parquet(path: Path, drop: tuple[str, ...] = ()) -> RawTable:
+    """Return a Parquet file's columns; nested and binary ones are refused, or empty if they are in ``drop``."""
     with parquet_errors(path), parquet.ParquetFile(path) as file:
-        check_schema(file.schema_arrow, path.name)
-        return RawTable(file.read().to_pandas(date_as_object=False))
+        schema = file.schema_arrow
+        return RawTable(parquet_frame(file.read(columns_to_read(schema, drop, path.name)), schema))
 
 
-def check_schema(schema: pa.Schema, name: str) -> None:
-    """Refuse columns that hold neither numbers, texts nor moments."""
+def columns_to_read(schema: pa.Schema, drop: tuple[str, ...], name: str) -> list[str] | None:
+    """Return the columns that hold numbers, texts or moments, None for all; refuse others that are not dropped."""
     refuse_width(len(schema), name)
-    for column in schema:
-        if _is_opaque(column.type):
+    opaque = [column for column in schema if _is_opaque(column.type)]
+    for column in opaque:
+        if column.name.strip() not in drop:
             raise BadInput(
                 f"{name}: expected columns of numbers, texts or dates, got column '{column.name}' of type "
                 f"{column.type}. Drop it, or spread it over plain columns."
             )
+    return [column.name for column in schema if column not in opaque] if opaque else None
+
+
+def parquet_frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
+    """Return a table as pandas has it, with empty columns where the file's schema has more."""
+    frame = table.to_pandas(date_as_object=False).reset_index(drop=True)
+    if table.num_columns == len(schema):
+        return frame
+    # pandas' own index columns apart, all names of the file in their order
+    return frame.reindex(columns=[name for name in schema.names if name in frame or name not in table.column_names])
 
 
 @contextmanager
@@ -358,7 +400,7 @@ def not_svmlight(name: str, line: int, what: svmlight.Defect) -> BadInput:
 def read_arff(path: Path) -> RawTable:
     """Return the table of an ARFF file or a KEEL .dat file."""
     relation = arff.parse(read_text(path), path.name)
-    return RawTable(relation.frame, target=relation.target, lines=relation.lines)
+    return RawTable(relation.frame, target=relation.target, no_features=relation.no_features, lines=relation.lines)
 
 
 def read_sklearn(name: str) -> RawTable:

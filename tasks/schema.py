@@ -33,6 +33,9 @@ def parse(section: type[Section], data: Any, origin: str) -> Section:
     """Return data validated as one section of a config."""
     try:
         return section.model_validate(data)
+    except UnicodeEncodeError as error:
+        odd = error.object[error.start : error.end]
+        raise BadInput(f"{origin}: expected texts of whole characters, got {odd!r}. Mend the file.") from None
     except ValidationError as error:
         raise BadInput(f"{origin}: {_first_error(error)}") from None
 

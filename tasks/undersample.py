@@ -149,7 +149,8 @@ def settle_sampler(method: MethodConfig, dataset: Dataset) -> MethodConfig:
     """
     if method.sampler != "auto":
         return method
-    scheme = "u1" if dataset.imbalance_ratio < RATIO_OF_U2 else "u2"
+    ratio = dataset.imbalance_ratio
+    scheme = "u1" if max(ratio, 1.0 / ratio) < RATIO_OF_U2 else "u2"  # whichever class is the rarer one
     return method.model_copy(update={"sampler": scheme, "name": method.label})
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from installed import claims, environment
 
@@ -30,10 +31,30 @@ def test_a_data_frame_runs_as_its_file_would(tmp_path):
     assert done.returncode == 0, done.stderr
     name, n_pos, auc, error = done.stdout.splitlines()[-1].split()
     (kept,) = (tmp_path / "home" / "frames").iterdir()
-    assert kept.stem == name and name.startswith("frame-")
+    assert name == "frame" and kept.stem.startswith("frame-")  # the file's name says which frame it was
     assert int(n_pos) == (frame["fraud"] == "yes").sum()
     assert 0.6 < float(auc) < 1.0 and error == "None"
     assert (tmp_path / "mlruns" / "mlflow.db").is_file()
+
+
+def test_folds_hang_on_seed_and_name_and_not_on_the_bytes_of_the_frame(tmp_path, monkeypatch):
+    """A column of another type, or a newer library that writes it, made other folds."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    frame, found = claims(), []
+    for sign in ("int8", "int64"):
+        typed = frame.assign(fraud=(frame["fraud"] == "yes").astype(sign))
+        result = run(typed, "fraud", positive=1, methods=("ls_svm",), folds=2, seed=3, name="claims")
+        found.append(result.results[0].fold_values("auc"))
+    assert np.array_equal(*found)
+    assert len(list((tmp_path / "home" / "frames").iterdir())) == 2
+
+
+def test_a_name_that_is_no_name_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    with pytest.raises(BadInput, match="team/claims"):
+        run(claims(), "fraud", methods=("ls_svm",), name="team/claims")
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,21 @@ def test_the_target_is_the_output_else_class_else_the_last_attribute(declaration
     assert arff.parse(declarations + "@data\n", "t.arff").target == target
 
 
+@pytest.mark.parametrize(
+    ("listed", "no_features"),
+    [
+        ("", ()),
+        ("@outputs c\n", ("c",)),
+        ("@inputs a, b\n@outputs c\n", ("c",)),
+        ("@inputs a\n@outputs c\n", ("b", "c")),
+        ("@outputs b, c\n", ("b", "c")),
+    ],
+)
+def test_keels_inputs_say_which_columns_are_features(listed, no_features):
+    declared = "@attribute a real\n@attribute b real\n@attribute c {x,y}\n"
+    assert arff.parse(declared + listed + "@data\n1,2,x\n", "k.dat").no_features == no_features
+
+
 HEADER = "@relation r\n@attribute a real\n@attribute c {x, y}\n@data\n"
 
 
@@ -117,6 +132,7 @@ def test_errors_name_the_line(text, line, words):
     [
         ("@relation r\n@attribute a real\n", "expected a line @data"),
         ("@attribute Class {x}\n@outputs Clas\n@data\n", "got 'Clas'. Did you mean 'Class'?"),
+        ("@attribute age real\n@inputs agee\n@data\n", "expected @inputs to name attributes, got 'agee'. Did you mean"),
     ],
 )
 def test_errors_of_the_whole_header(text, words):

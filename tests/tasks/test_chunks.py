@@ -84,6 +84,11 @@ class TestTheWhole:
             "a,y\n" + "1,01\n" * 300 + "2,x\n",  # labels that look like numbers at first
             "a,y\n" + "1,1\n" * 300 + "2,2.0\n3,2\n",
             "a,y\n" + "9007199254740993,0\n" * 300 + "0.5,1\n",
+            "a;y\n" + "1.234;0\n" * 300 + "999,5;1\n",  # is that 1234, or a little more than 1? texts
+            "a;y\n" + "999,5;0\n" * 300 + "1.234;1\n",
+            "a;y\n" + "1.5;0\n" * 300 + "999,5;1\n",  # nobody groups by one digit: numbers
+            "a;y\n" + "1.234;0\n" * 300 + "1.5;1\n",
+            "a;y\n" + "1.234,50;0\n" * 300 + "2,5;1\n",
         ],
     )
     def test_of_tables(self, text, rows, tmp_path):

@@ -56,6 +56,38 @@ class TestGroups:
             classes_of(TEN, conversion="class_groups", groups=groups)
 
 
+class TestSpellings:
+    """Labels that a person would call one are not to part, unless each side names its own."""
+
+    @pytest.mark.parametrize(
+        "labels, rule",
+        [
+            (["Yes", "yes", "No", "No"], {"positive": "yes"}),
+            (["Yes", "yes", "no", "no"], {"positive": "Yes", "conversion": "one_vs_rest"}),
+            (["True", "1", "False", "0"], {"positive": "1"}),
+            (["1", "1.0", "0", "unknown"], {"positive": "1"}),
+            (["a", "A", "a"], {}),
+            (["yes", "Yes", "no"], {"conversion": "class_groups", "groups": (("yes",), ("no",))}),
+        ],
+    )
+    def test_that_would_part_are_refused_with_what_to_write(self, labels, rule):
+        with pytest.raises(BadInput, match=r"spelt in one way, got .* conversion: \{rule: class_groups, positive: \["):
+            classes_of(labels, **rule)
+
+    def test_go_where_all_are_named(self):
+        one = classes_of(["Yes", "yes", "No"], conversion="class_groups", groups=(("Yes", "yes"), ()))
+        assert one.y.tolist() == [1, 1, -1]
+        two = classes_of(["a", "A", "a"], conversion="class_groups", groups=(("A",), ("a",)))
+        assert two.y.tolist() == [-1, 1, -1]
+        assert classes_of(["a", "A", "a"], positive="A").y.tolist() == [-1, 1, -1]
+
+    def test_on_one_side_are_nobodys_concern(self):
+        assert classes_of(["x", "No", "no"], positive="x").y.tolist() == [1, -1, -1]
+
+    def test_may_be_letters_where_classes_are_drawn(self):
+        assert set(classes_of(list("aAbBcC"), conversion="random_halves").y) == {1, -1}
+
+
 class TestRandomHalves:
     def test_each_side_has_half_of_the_classes_and_the_smaller_is_positive(self):
         classes = classes_of(TEN, conversion="random_halves", seed=4)

@@ -251,6 +251,19 @@ def test_files_are_relative_to_the_config_and_named_after_themselves(tmp_path):
     assert (config.datasets[0].name, config.datasets[0].source) == ("my", str(tmp_path / "here" / "my.csv"))
 
 
+def test_a_home_that_nobody_has_is_left_for_the_reader_to_refuse(tmp_path):
+    path = tmp_path / "tilde.yaml"
+    path.write_text("datasets: [{source: ~nobody-of-that-name/x.csv, target: t}]\nmethods: [ls_svm]\n")
+    assert load_config(str(path)).datasets[0].source == "~nobody-of-that-name/x.csv"
+
+
+def test_half_a_character_is_bad_input(tmp_path):
+    path = tmp_path / "half.yaml"
+    path.write_text('datasets: [wine]\nmethods: ["\\ud800"]\n')
+    with pytest.raises(BadInput, match="whole characters"):
+        load_config(str(path))
+
+
 def test_an_unknown_config_lists_the_shipped_ones():
     with pytest.raises(BadInput, match=r"found no 'quikstart'. Did you mean 'quickstart'\?"):
         find_config("quikstart")

@@ -294,6 +294,13 @@ class TestColumns:
         path = new_rows(tmp_path, frame.assign(colour=1))
         np.testing.assert_array_equal(scored(model, path, drop=("colour",))["score"], model.ranker.predict(frame))
 
+    def test_columns_that_cannot_be_read_can_be_left_out(self, trained, tmp_path):
+        _, model = trained
+        frame = claims(20).drop(columns=["fraud", "id"])
+        path = new_rows(tmp_path, frame.assign(tags=[["a"]] * 20), "new.parquet")
+        assert "got column 'tags' of type list" in refused(model, path)
+        np.testing.assert_array_equal(scored(model, path, drop=("tags",))["score"], model.ranker.predict(frame))
+
     @pytest.mark.parametrize(
         "drop, words", [("amount", "does not need, got 'amount'"), ("colur", "got 'colur'. Did you mean 'colour'?")]
     )

@@ -16,7 +16,10 @@ from pyarrow import parquet
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from tasks import readers
+from tasks.convert import convert
+from tasks.download import download
 from tasks.errors import BadInput
+from tasks.values import ConversionRule
 
 FUZZ = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -211,6 +214,28 @@ def test_parquet_keeps_its_types(tmp_path):
 def test_parquet_refuses_nested_and_binary_columns(tmp_path, column):
     parquet.write_table(pa.table({"odd": column, "y": [0, 1]}), tmp_path / "data.parquet")
     assert "got column 'odd' of type" in refusal(readers.read_parquet, tmp_path / "data.parquet")
+
+
+@pytest.mark.parametrize("column", [pa.array([[1], [2]]), pa.array([b"a", b"b"])])
+@pytest.mark.parametrize("index", [None, pd.Index([7, 9], name="who")])
+def test_a_parquet_column_that_is_dropped_may_be_of_any_type(tmp_path, column, index):
+    table = pa.Table.from_pandas(pd.DataFrame({"x": [1.0, 2.0], "y": [0, 1]}, index=index))
+    parquet.write_table(table.add_column(1, "odd", column), tmp_path / "data.parquet")
+    frame = readers.read_parquet(tmp_path / "data.parquet", ("odd",)).X
+    assert frame.columns.tolist() == ["x", "odd", "y"] and frame["odd"].isna().all()
+    assert frame[["x", "y"]].to_numpy().tolist() == [[1.0, 0.0], [2.0, 1.0]]
+    raw = download.fn("d", str(tmp_path / "data.parquet"))
+    assert convert.fn(raw, ConversionRule("y", drop=("odd",))).columns == ("x",)
+
+
+def test_commas_and_dots_in_one_column_are_not_guessed_at(tmp_path):
+    def column(*cells):
+        text = "a;t\n" + "".join(f"{cell};{i}\n" for i, cell in enumerate(cells))
+        return readers.read_csv(write(tmp_path, text)).X["a"].tolist()
+
+    assert column("999,50", "1.234", "12.500") == ["999,50", "1.234", "12.500"]
+    assert column("999,50", "1.5") == [999.5, 1.5]
+    assert column("1.234", "12.500") == [1.234, 12.5]
 
 
 def test_what_is_no_parquet_file_is_told_in_whole_sentences(tmp_path):

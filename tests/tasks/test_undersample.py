@@ -1,5 +1,7 @@
 """Sampling inside the fold: which rows are kept and which are made, told apart whether the sampler tells or not."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,12 +11,12 @@ from scipy import sparse
 
 from aucsolvers.metrics import best_gmean_threshold
 from aucsolvers.undersampling import GeometricUnderSampler
-from tasks.configuration import ExperimentConfig
+from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.fit import fitting_rows
 from tasks.search import choose
 from tasks.split import make_splits
 from tasks.train import fit_model
-from tasks.undersample import draw_sample, origins
+from tasks.undersample import draw_sample, origins, settle_sampler
 from tasks.values import Split, Table
 
 
@@ -205,3 +207,9 @@ def test_smote_takes_as_many_neighbours_as_there_are_unless_the_config_says(n_po
     if n_pos <= 7:
         with pytest.raises(ValueError, match="n_neighbors"):
             draw_sample(table, split, asked, whole.preprocessing, 1)
+
+
+@pytest.mark.parametrize("ratio, scheme", [(3.0, "u1"), (14.0, "u2"), (1 / 3, "u1"), (1 / 14, "u2"), (0.1, "u2")])
+def test_auto_goes_by_the_rarer_class_whichever_is_positive(ratio, scheme):
+    method = MethodConfig(solver="ls_svm", sampler="auto")
+    assert settle_sampler(method, SimpleNamespace(imbalance_ratio=ratio)).sampler == scheme
