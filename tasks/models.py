@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import skops.io
 from mlflow.models import Model, ModelSignature
-from mlflow.models.model import ModelInfo
+from mlflow.models.model import MLMODEL_FILE_NAME, ModelInfo
 from mlflow.types import ColSpec, Schema, TensorSpec
 from mlflow.types.schema import AnyType
+from mlflow.utils.yaml_utils import read_yaml
 from pandas.api.types import is_numeric_dtype
 from sklearn.pipeline import Pipeline
 
@@ -120,7 +121,8 @@ def load_ranker(folder: Path, trusted: tuple[str, ...] = ()) -> KeptModel:
         If its files are missing or damaged.
     """
     try:
-        described = Model.load(str(folder))
+        # not Model.load, which takes a % in a path for the escape of a URI
+        described = Model.from_dict(read_yaml(str(folder), MLMODEL_FILE_NAME))
         flavor = described.flavors.get("sklearn", {})
         known = described.metadata or {}
         if flavor.get("serialization_format") != "skops" or "layout" not in known:

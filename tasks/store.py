@@ -106,6 +106,11 @@ def check_store() -> None:
         raise RunFailed(f"Expected {FOLDER}/ to be a folder, got a file. Move it away or run in another folder.")
     if is_local() and not os.access(FOLDER if FOLDER.exists() else Path.cwd(), os.W_OK):
         raise RunFailed(f"Expected to write {FOLDER}/ in {Path.cwd()}, which is read-only. Run in another folder.")
+    if is_local() and "?" in str(FOLDER.resolve()):
+        raise RunFailed(
+            f"Expected a path without a question mark for {FOLDER}/, which ends the path in a database's address, got "
+            f"{FOLDER.resolve()}. Rename the folder or run in another."
+        )
     if not exists():
         return
     try:

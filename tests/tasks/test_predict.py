@@ -28,7 +28,7 @@ from tasks.download import download
 from tasks.errors import BadInput, RunFailed
 from tasks.ledger import Ledger
 from tasks.models import KeptModel, column_types, load_ranker, log_ranker
-from tasks.predict import bring_model, check_out, expected_rows, find_model, predict
+from tasks.predict import Source, bring_model, check_out, expected_rows, find_model, predict
 from tasks.preprocess import make_preprocessing
 from tasks.values import ConversionRule, Layout, Table
 
@@ -564,6 +564,15 @@ class TestModel:
         mlflow.sklearn.save_model(LSSVM(), tmp_path / "m", serialization_format="cloudpickle", pip_requirements=[])
         with pytest.raises(BadInput, match="another kind"):
             load_ranker(tmp_path / "m")
+
+    def test_a_folder_is_taken_literally_whatever_signs_its_name_has(self, shop, trained, tmp_path):
+        client, run, _ = shop
+        folder = tmp_path / "feature%2Fx %41#1?"
+        mlflow.artifacts.download_artifacts(artifact_uri=find_model(client, run).uri, dst_path=str(folder))
+        (file,) = folder.rglob("MLmodel")
+        model = bring_model(client, Source("copy", file.parent.as_uri(), run))
+        table, original = trained
+        np.testing.assert_array_equal(model.ranker.predict(table.X), original.ranker.predict(table.X))
 
     def test_a_damaged_file(self, shop, tmp_path):
         client, _, _ = shop
