@@ -78,12 +78,18 @@ def ledger() -> Ledger:
 @contextmanager
 def artifact_folder(uri: str) -> Iterator[Path]:
     """Bring what lies under an artifact address as a folder: itself where it is a local one, else a copy of it."""
-    parts = urlparse(uri)
-    if parts.scheme in ("", "file"):
-        yield Path(unquote(parts.path))
+    path = _local_path(uri)
+    if path is not None:
+        yield path
         return
     with tempfile.TemporaryDirectory() as folder, mlflow_on_store():
         yield Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, dst_path=folder))
+
+
+def _local_path(uri: str) -> Path | None:
+    """Return where an artifact address lies on this machine, None if it lies elsewhere."""
+    parts = urlparse(uri)
+    return Path(unquote(parts.path)) if parts.scheme in ("", "file") else None
 
 
 @contextmanager
@@ -140,7 +146,22 @@ def _usable(experiment: Experiment) -> str:
             f"Expected an active MLflow experiment '{experiment.name}', got a deleted one. Restore it with "
             f"`mlflow experiments restore -x {experiment.experiment_id}` or choose another name."
         )
+    _check_place(experiment)
     return experiment.experiment_id
+
+
+def _check_place(experiment: Experiment) -> None:
+    """Raise RunFailed if an experiment of the local store keeps its files in another folder than this one."""
+    place = _local_path(experiment.artifact_location)
+    if not is_local() or place is None:
+        return
+    here = FOLDER.resolve()
+    if not any(os.path.exists(above) and above.samefile(here) for above in place.resolve().parents):
+        raise RunFailed(
+            f"Expected the files of the experiment '{experiment.name}' below {here}, got {place}: this store was "
+            "copied or moved here, and MLflow would write there. Run in the folder where it was made, move it back, or "
+            f"move {FOLDER}/ away to begin a new store here."
+        )
 
 
 def _artifact_location(name: str) -> str | None:

@@ -124,6 +124,18 @@ class TestLife:
         for judged in outcome.decision.judged:
             assert judged.rule.replace("_", " ") in page
 
+    def test_a_copy_of_the_folder_trains_nothing_and_leaves_the_original_alone(self, first, tmp_path, monkeypatch):
+        original = first[0]
+        files = {path: path.stat().st_mtime_ns for path in original.rglob("*")}
+        shutil.copytree(original, tmp_path / "copy")
+        monkeypatch.chdir(tmp_path / "copy")
+        monkeypatch.setattr(flow, "run_method", None)
+        write(claims(280))
+        with pytest.raises(RunFailed, match=f"got {original}/mlruns/artifacts/claims: this store was copied"):
+            retrain(config())
+        assert open_runs(client()) == []
+        assert {path: path.stat().st_mtime_ns for path in original.rglob("*")} == files
+
     def test_nothing_changed_trains_nothing(self, model, capsys):
         wanted = config(model=model)
         write(claims(280))

@@ -1,4 +1,7 @@
-"""The MLflow store: which folders it can lie in."""
+"""The MLflow store: which folders it can lie in, and that a copy of it never writes into the original."""
+
+import os
+import shutil
 
 import pytest
 
@@ -34,3 +37,45 @@ class TestFolder:
         with pytest.raises(RunFailed, match=r"question mark .* got .*/a\?b/mlruns\. Rename the folder"):
             store.check_store()
         assert not list((folder / "a?b").iterdir())
+
+
+class TestPlaceOfExperiment:
+    """An experiment keeps the absolute address of its files, also in a store that was copied or moved."""
+
+    @pytest.fixture
+    def made(self, folder, monkeypatch):
+        """A folder with an experiment in its store."""
+        (folder / "made").mkdir()
+        monkeypatch.chdir(folder / "made")
+        store.experiment_id(store.open_store(), "claims")
+        return folder / "made"
+
+    def test_is_in_the_folder_where_it_was_made(self, made):
+        client = store.open_store()
+        assert store.experiment_id(client, "claims") == client.get_experiment_by_name("claims").experiment_id
+
+    @pytest.mark.parametrize("how", [shutil.copytree, os.replace])
+    def test_is_not_in_a_copy_or_where_it_was_moved(self, how, made, folder, monkeypatch):
+        how(made, folder / "made copy")
+        monkeypatch.chdir(folder / "made copy")
+        with pytest.raises(RunFailed, match="was copied or moved here") as error:
+            store.experiment_id(store.open_store(), "claims")
+        assert f"below {folder}/made copy/mlruns, got {made}/mlruns/artifacts/claims:" in str(error.value)
+        assert "move mlruns/ away" in str(error.value)
+        assert store.experiment_id(store.open_store(), "a new one")
+
+    def test_is_there_by_a_link_too(self, made, folder, monkeypatch):
+        (folder / "link").symlink_to(made)
+        monkeypatch.chdir(folder / "link")
+        assert store.experiment_id(store.open_store(), "claims")
+
+    def test_is_where_it_was_moved_if_a_link_leads_there(self, made, folder, monkeypatch):
+        made.rename(folder / "moved")
+        made.symlink_to(folder / "moved")
+        monkeypatch.chdir(folder / "moved")
+        assert store.experiment_id(store.open_store(), "claims")
+
+    def test_may_be_on_a_server(self, made):
+        client = store.open_store()
+        made_there = client.create_experiment("far", artifact_location="s3://bucket/far")
+        assert store.experiment_id(client, "far") == made_there
