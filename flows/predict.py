@@ -29,7 +29,7 @@ def predict_command(
         from tasks import store
         from tasks.download import download
         from tasks.errors import BadInput
-        from tasks.predict import bring_model, check_out, expected_rows, find_model, predict
+        from tasks.predict import bring_model, check_out, digests, expected_rows, find_model, predict
 
         target = Path(out)
         check_out(target, data, force)
@@ -42,17 +42,16 @@ def predict_command(
         raw = download.fn("new rows", data, format_)
         tell(description="predict", total=expected_rows(raw))
         rows = {} if chunk_rows is None else {"rows": chunk_rows}
-        facts = facts_of(source, kept.ranker, raw)
+        facts = facts_of(source, kept.ranker, raw) | digests(client, source)
         scored = predict(kept, raw, target, facts, drop=drop, tell=lambda done: tell(completed=done), **rows)
     _show(source, kept.ranker, scored, target)
 
 
 def facts_of(source: Any, ranker: Any, raw: Any) -> dict[str, str]:
-    """Return what the file of scores tells of where they come from, for as long as that is known."""
+    """Return what the file of scores tells of where they come from, beside the digests of the model."""
     from tasks.facts import aucflow_version
-    from tasks.registry import PREFIX
 
-    facts = {
+    return {
         "model": source.name,
         "run_id": source.run_id,
         "threshold": repr(float(ranker.threshold)),
@@ -60,8 +59,6 @@ def facts_of(source: Any, ranker: Any, raw: Any) -> dict[str, str]:
         "data_sha256": raw.sha256,
         "version": aucflow_version(),
     }
-    tags = {"manifest_sha256": "manifest_sha256", "model_sha256": "model_sha256", "data_sha256": "training_sha256"}
-    return facts | {ours: source.tags[PREFIX + tag] for tag, ours in tags.items() if PREFIX + tag in source.tags}
 
 
 def _show(source: Any, ranker: Any, scored: Any, out: Path) -> None:

@@ -32,7 +32,8 @@ from tasks.arff import NUMBER
 from tasks.classes import name_list
 from tasks.convert import canonical, feature_columns, unique_names
 from tasks.errors import BadInput, RunFailed, nearest
-from tasks.files import CHUNK, open_plain
+from tasks.files import CHUNK, file_sha256, open_plain
+from tasks.manifests import read_manifest
 from tasks.models import KeptModel, load_ranker
 from tasks.readers import RawTable
 from tasks.values import ConversionRule, RawFile
@@ -40,6 +41,7 @@ from tasks.values import ConversionRule, RawFile
 BLOCK_CELLS = 1 << 22  # numbers that are scored at once: 32 MB of them
 BLOCK_ROWS = 10_000  # at most
 OUTPUTS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
+DIGESTS = {"model_sha256": "model_sha256", "manifest_sha256": "manifest_sha256", "training_sha256": "data_sha256"}
 TRUTH = {"true": 1.0, "false": 0.0}
 
 _VERSION = re.compile(r"(.*?)(?:([@/])([^@/]*))?", re.DOTALL)
@@ -146,6 +148,25 @@ def bring_model(client: MlflowClient, source: Source, trusted: tuple[str, ...] =
         ) from error
 
 
+def digests(client: MlflowClient, source: Source) -> dict[str, str]:
+    """Return the SHA-256 of a model's files, of its run's manifest and of its training data, as far as there are any.
+
+    They are those that were registered; of a model that was not registered those of what is there now.
+    """
+    promised = {name: source.tags.get(registry.PREFIX + tag) for name, tag in DIGESTS.items()}
+    if not any(promised.values()):
+        promised = {"model_sha256": registry.artifact_sha256(client, source.uri), **_of_manifest(client, source)}
+    return {name: digest for name, digest in promised.items() if digest}
+
+
+def _of_manifest(client: MlflowClient, source: Source) -> dict[str, str | None]:
+    try:
+        manifest, digest = read_manifest(client, source.run_id)
+    except (BadInput, MlflowException):  # its run is not over, was killed, or is nobody's
+        return {}
+    return {"manifest_sha256": digest, "training_sha256": manifest["data"].get("sha256")}
+
+
 # Scores -----------------------------------------------------------------------------------------------------------
 
 
@@ -162,6 +183,13 @@ def predict(
 
     ``out`` gets the number of each row from 1, its score, the label that the threshold gives it and, of a calibrated
     model, its probability of the positive label. As Parquet it also holds ``facts``.
+
+    Raises
+    ------
+    BadInput
+        If the rows do not fit the model.
+    RunFailed
+        If the file changed while it was read.
     """
     fit = fit_to(model, raw, drop)
     done = positive = 0
@@ -174,7 +202,18 @@ def predict(
             tell(done)
         if not done:
             raise _no_rows(raw)
+        _check_unchanged(raw)
     return Scored(done, positive, fit.ignored)
+
+
+def _check_unchanged(raw: RawFile) -> None:
+    """Raise RunFailed if a file that was read is another by now than the digest beside its scores says."""
+    found = file_sha256(raw.path) if raw.path.is_file() else "no file"
+    if found != raw.sha256:
+        raise RunFailed(
+            f"{raw.path.name}: expected the rows with SHA-256 {raw.sha256[:16]}… to the end, got {found[:16]}: the "
+            "file changed while it was read. No scores were written: run again when nobody writes to it."
+        )
 
 
 def score(model: KeptModel, X: Rows, before: int = 0) -> pa.Table:

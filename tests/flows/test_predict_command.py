@@ -1,16 +1,21 @@
 """`aucflow predict`: from the champion's name and a file to scores, and to one sentence where that cannot be."""
 
 import hashlib
+import json
 
 import numpy as np
 import pandas as pd
 import pytest
 from installed import claims
+from mlflow import MlflowClient
 from pyarrow import parquet
 from shop import Shop
 
 from flows.predict import predict_command
+from tasks import registry
 from tasks.errors import BadInput, Stopped
+from tasks.manifest import FILE, SCHEMA
+from tasks.predict import digests, find_model
 from tasks.values import ConversionRule, Layout
 
 pytestmark = pytest.mark.filterwarnings("ignore:Found unknown categories")
@@ -48,18 +53,38 @@ def test_the_champions_scores_are_written_and_told(kept, folder, capsys):
     assert err == ""
 
 
-def test_the_file_says_where_its_scores_come_from(kept, folder):
+def facts_in(name):
+    metadata = parquet.read_schema(name).metadata.items()
+    return {key.decode().removeprefix("aucflow."): value.decode() for key, value in metadata}
+
+
+@pytest.mark.parametrize("name", ["claims/1", "its run"])
+def test_the_file_says_where_its_scores_come_from(name, kept, folder):
     _, champion = kept
+    reference = champion.run_id if name == "its run" else name
+    predict_command(reference, "claims.csv", "scores.parquet")
+    facts = facts_in("scores.parquet")
+    assert (facts["model"], facts["run_id"]) == (reference, champion.run_id)
+    assert facts["data_sha256"] == hashlib.sha256((folder / "claims.csv").read_bytes()).hexdigest()
+    assert float(facts["threshold"]) == champion.ranker.threshold
+
+
+def test_the_file_has_the_digests_that_were_registered_or_those_of_a_run_now(kept, folder):
+    _, champion = kept
+    client = MlflowClient("sqlite:///mlruns/mlflow.db")
+    source = find_model(client, champion.run_id)
+    model = registry.artifact_sha256(client, source.uri)
+    assert digests(client, source) == {"model_sha256": model}
+    run = {"run_id": champion.run_id, "name": "claims", "status": "FINISHED"}
+    parts = {"config": {}, "store": {}, "code": {}, "environment": {}, "splits": [], "method": {}, "folds": []}
+    text = json.dumps({"schema": SCHEMA, "kind": "run", "run": run, "data": {"sha256": "2" * 64}, **parts})
+    client.log_text(champion.run_id, text, FILE)
     predict_command(champion.run_id, "claims.csv", "run.parquet")
     predict_command("claims/1", "claims.csv", "version.parquet")
-    for name, of_version in (("run.parquet", {}), ("version.parquet", {"manifest_sha256": "0" * 64})):
-        facts = {k.decode(): v.decode() for k, v in parquet.read_schema(name).metadata.items()}
-        assert facts["aucflow.run_id"] == champion.run_id
-        assert facts["aucflow.data_sha256"] == hashlib.sha256((folder / "claims.csv").read_bytes()).hexdigest()
-        assert float(facts["aucflow.threshold"]) == champion.ranker.threshold
-        assert {k: facts[f"aucflow.{k}"] for k in of_version} == of_version
-    assert facts["aucflow.model"] == "claims/1"
-    assert facts["aucflow.training_sha256"] == "1" * 64
+    of_run = {"manifest_sha256": hashlib.sha256(text.encode()).hexdigest(), "training_sha256": "2" * 64}
+    of_version = {"manifest_sha256": "0" * 64, "training_sha256": "1" * 64}
+    assert (of_run | {"model_sha256": model}).items() <= facts_in("run.parquet").items()
+    assert (of_version | {"model_sha256": model}).items() <= facts_in("version.parquet").items()
 
 
 def test_nothing_is_overwritten_unless_asked_for(folder):

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import mlflow
 import numpy as np
@@ -444,6 +445,13 @@ class TestOut:
             predict(trained[1], download.fn("d", str(new_rows(tmp_path))), out, {}, tell=fail)
         assert out.read_text() == "old"
         assert sorted(p.name for p in tmp_path.iterdir()) == ["new.csv", "out.csv"]
+
+    @pytest.mark.parametrize("change", [lambda path: path.write_text("others"), Path.unlink])
+    def test_rows_that_change_while_they_are_read_have_no_scores(self, change, trained, tmp_path):
+        raw = download.fn("d", str(new_rows(tmp_path)))
+        with pytest.raises(RunFailed, match=rf"new.csv: expected the rows with SHA-256 {raw.sha256[:16]}"):
+            predict(trained[1], raw, tmp_path / "out.parquet", {}, tell=lambda _done: change(raw.path))
+        assert {p.name for p in tmp_path.iterdir()} <= {"new.csv"}
 
     def test_what_cannot_be_written_is_refused_first(self, tmp_path):
         data, old = tmp_path / "new.csv", tmp_path / "old.csv"
