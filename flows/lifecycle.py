@@ -1,5 +1,6 @@
 """The commands that change which model serves: retrain, roll back, delete."""
 
+import re
 from typing import Any
 
 from rich.console import Console
@@ -56,7 +57,7 @@ def delete_command(version: str, reason: str) -> None:
     from tasks import registry
 
     model, mark, number = version.rpartition("/")
-    if not mark or not number.isdigit():
+    if not mark or not re.fullmatch(r"[0-9]{1,18}", number):
         raise BadInput(f"Expected MODEL/VERSION such as tumours/3, got '{version}'. `aucflow list models` lists them.")
     _check_reason(reason)
     client, ledger = _open()
@@ -65,9 +66,16 @@ def delete_command(version: str, reason: str) -> None:
 
 
 def _check_reason(reason: str) -> None:
-    """Refuse an empty reason: the ledger keeps one for each change, for whoever asks later."""
+    """Refuse an empty reason, and one that is no text: the ledger keeps one for each change, for whoever asks later."""
     if not reason.strip():
         raise BadInput("Expected a reason with --reason, got an empty text. Say why: the ledger keeps it.")
+    try:
+        reason.encode()
+    except UnicodeEncodeError as error:  # the shell gave bytes that are no UTF-8
+        raise BadInput(
+            f"Expected a reason in UTF-8 with --reason, got {reason[error.start]!a} in position {error.start + 1}. "
+            "Write it again: the ledger keeps it."
+        ) from None
 
 
 def _open() -> tuple[Any, Any]:

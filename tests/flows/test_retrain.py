@@ -174,18 +174,22 @@ class TestLife:
         assert store.ledger().entries()[-1].reason == "it refused good customers"
         assert retrain(config(model=model)).version is None, "what was rolled back is not trained again"
 
+    @pytest.mark.parametrize("reason", ["  ", "bad \udcff"])
     @pytest.mark.parametrize("change", [lifecycle.rollback_command, lifecycle.delete_command])
-    def test_a_change_without_a_reason_is_refused(self, model, change):
-        before = store.ledger().entries()
-        with pytest.raises(BadInput, match="Expected a reason"):
-            change(f"{model}/1", "  ")
+    def test_a_change_without_a_reason_that_can_be_kept_is_refused(self, model, change, reason):
+        before, files = store.ledger().entries(), set(store.ledger().folder.iterdir())
+        with pytest.raises(BadInput, match="Expected a reason") as error:
+            change(f"{model}/1", reason)
+        assert str(error.value).encode()
         assert store.ledger().entries() == before
+        assert set(store.ledger().folder.iterdir()) == files
 
     def test_delete_refuses_the_champion_and_what_is_no_version(self, model):
         with pytest.raises(BadInput, match="the champion"):
             lifecycle.delete_command(f"{model}/1", "why")
-        with pytest.raises(BadInput, match="Expected MODEL/VERSION"):
-            lifecycle.delete_command(model, "why")
+        for name in (model, f"{model}/", f"{model}/²", f"{model}/١", f"{model}/-1", f"{model}/{'9' * 5000}"):
+            with pytest.raises(BadInput, match="Expected MODEL/VERSION"):
+                lifecycle.delete_command(name, "why")
 
 
 @pytest.mark.parametrize(
