@@ -300,10 +300,7 @@ class RunAuditor:
             yield self._said(run, kind, f", model {then['model_id']}", words, "model")
             return
         yield from self._logged_model(run, model, then)
-        for name, summary in content["store"]["metrics"].items():
-            history = [one for one in model.metrics or () if one.key == name and one.run_id == run.info.run_id]
-            self.counts["rows"] += len(history)
-            yield from self._history(run, f", metric {name} of the model", summary, history, "model")
+        yield from self._model_metrics(run, model, content["store"]["metrics"])
 
     def _logged_model(self, run: Run, model: LoggedModel, then: dict[str, Any]) -> Iterator[Discrepancy]:
         plain = ("name", "artifact_location", "source_run_id")
@@ -312,8 +309,28 @@ class RunAuditor:
         recorded = {name: then[name] for name in plain} | {"status": "READY", "experiment_id": run.info.experiment_id}
         yield from self._table(run, "model's", recorded, now, "model")
         yield from self._table(run, "model's param", then["params"], model.params, "model")
-        tags = {name: value for name, value in model.tags.items() if name in then["tags"]}
-        yield from self._table(run, "model's tag", then["tags"], tags, "model")
+        yield from self._table(run, "model's tag", then["tags"], _guarded(model.tags, then["tags"]), "model")
+
+    def _model_metrics(self, run: Run, model: LoggedModel, recorded: dict[str, Any]) -> Iterator[Discrepancy]:
+        """Yield what differs in the metrics of a run's model; those of runs that are not ours are an evaluation's."""
+        histories: dict[str, list[Metric]] = {name: [] for name in recorded}
+        for one in model.metrics or ():
+            subject = f", metric {one.key} of the model"
+            if one.run_id == run.info.run_id:
+                histories.setdefault(one.key, []).append(one)
+            elif not one.run_id or one.run_id in self.entries:
+                whose = f"run {one.run_id[:8]}" if one.run_id else "no run"
+                yield self._said(run, "inserted", subject, f"it is there as {whose}'s, which did not log it", "model")
+        for name, history in sorted(histories.items()):
+            self.counts["rows"] += len(history)
+            subject = f", metric {name} of the model"
+            if name not in recorded:
+                yield self._said(run, "inserted", subject, "it was not there when the run ended", "model")
+                continue
+            yield from self._history(run, subject, recorded[name], history, "model")
+            if data := {one.dataset_name for one in history} - {None}:
+                words = f"a value is said to be of the data set {_short(min(data))}, none was recorded"
+                yield self._said(run, "changed", subject, words, "model")
 
     # Files --------------------------------------------------------------------------------------------------------
 

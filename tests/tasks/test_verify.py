@@ -91,6 +91,13 @@ class TestLegitimate:
         assert verdict.found == ()
         assert verdict.counts["foreign"] == 1
 
+    def test_what_others_evaluate_of_a_model_and_tag_it_with(self, audited):
+        model_id = manifest_of(audited)["store"]["model"]["model_id"]
+        run = audited.client.create_run(audited.client.create_experiment("evaluation"))
+        audited.client.log_metric(run.info.run_id, "test_auc", 0.5, model_id=model_id)
+        audited.client.set_logged_model_tags(model_id, {"reviewed by": "Ada"})
+        assert found(audited) == ()
+
     def test_the_same_data_from_another_place_share_a_row_of_the_store(self, audited, tmp_path):
         shutil.copy(audited.folder / "claims.csv", tmp_path / "elsewhere.csv")
         experiment(tmp_path / "elsewhere.csv", methods=({"solver": "ls_svm", "params": {"lam": 1.0}},))
@@ -115,6 +122,11 @@ class TestLegitimate:
         assert (one.kind, one.is_note, one.run_id) == ("interrupted", True, run.info.run_id)
         end_interrupted_runs(audited.client, audited.ledger)
         assert found(audited) == ()
+
+
+def change_database(audited, statement: str, values: tuple) -> None:
+    with closing(sqlite3.connect(audited.folder / "mlruns" / "mlflow.db")) as database, database:
+        database.execute(statement, values)
 
 
 def gone_process() -> str:
@@ -190,6 +202,30 @@ class TestRuns:
         assert found(audited) == ()
         (tmp_path / "config.json").unlink()
         assert the_only(found(audited)).subject.endswith("file run/config.json")
+
+    @pytest.mark.parametrize("name", ["certified_auc", "test_auc_mean"])
+    @pytest.mark.parametrize("whose", ["claims ls_svm", "claims u1+ls_svm", ""])
+    def test_a_metric_put_to_a_model_as_one_of_our_runs(self, audited, name, whose):
+        model_id = manifest_of(audited)["store"]["model"]["model_id"]
+        row = (model_id, name, 9999999999999, 5, 0.999, 1, audited.runs.get(whose, ""), None, None, None)
+        change_database(audited, f"INSERT INTO logged_model_metrics VALUES ({', '.join('?' * len(row))})", row)
+        one = the_only(found(audited))
+        subject = f"run {audited.runs['claims ls_svm'][:8]} claims ls_svm, metric {name} of the model"
+        assert (one.kind, one.subject, one.is_note) == ("inserted", subject, False)
+
+    def test_the_data_set_that_a_models_metric_is_said_to_be_of(self, audited):
+        model_id = manifest_of(audited)["store"]["model"]["model_id"]
+        names = "dataset_name = 'other', dataset_digest = '0'"
+        change = f"UPDATE logged_model_metrics SET {names} WHERE model_id = ? AND metric_name = 'test_auc'"
+        change_database(audited, change, (model_id,))
+        one = the_only(found(audited))
+        assert (one.kind, one.subject.endswith("metric test_auc of the model")) == ("changed", True)
+
+    def test_a_tag_of_ours_put_to_a_model(self, audited):
+        model_id = manifest_of(audited)["store"]["model"]["model_id"]
+        audited.client.set_logged_model_tags(model_id, {"aucflow.certified": "true"})
+        one = the_only(found(audited))
+        assert (one.kind, one.subject.endswith("model's tag aucflow.certified")) == ("inserted", True)
 
     def test_a_model_that_mlflow_cannot_show(self, audited):
         with closing(sqlite3.connect(audited.folder / "mlruns" / "mlflow.db")) as database:
