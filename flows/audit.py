@@ -19,7 +19,7 @@ from rich.table import Table
 
 from tasks import registry, store
 from tasks.errors import BadInput, RunFailed, nearest
-from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, Line, Story, count, render_page, tell
+from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, REPLACED, Line, Story, count, render_page, tell
 from tasks.verify import Tell, Verdict, models_told, verify
 from tasks.verify_runs import Discrepancy
 
@@ -28,7 +28,7 @@ WIDEST = 100  # columns of a story; longer lines are hard to read
 WIDE = 160  # columns of a table where there is no terminal
 SHOWN = 12  # characters of a digest on the screen
 MOST_FINDINGS = 8  # under a story; `aucflow audit verify` lists all
-STYLES = {OK: "green", CHANGED: "bold red", MISSING: "bold red", NOT_CHECKED: "dim"}
+STYLES = {OK: "green", CHANGED: "bold red", MISSING: "bold red", REPLACED: "dim", NOT_CHECKED: "dim"}
 NOUNS = {
     "entries": ("ledger entr", "y", "ies"),
     "runs": ("run",),

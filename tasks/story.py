@@ -23,9 +23,9 @@ from tasks.pages import template
 from tasks.verify import DataFiles, data_sections, last_entries, ledger_faults, model_faults, models_of, odd_arrays
 from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor
 
-OK, CHANGED, MISSING, NOT_CHECKED = "ok", "changed", "missing", "not checked"
+OK, CHANGED, MISSING, REPLACED, NOT_CHECKED = "ok", "changed", "missing", "replaced", "not checked"
 PASSED = "passed "  # how the text of a rule's line begins
-GONE = ("missing", "removed", "replaced")  # kinds of discrepancies that leave nothing to look at
+STATES = {"missing": MISSING, "removed": MISSING, "replaced": REPLACED}  # by kind of discrepancy; all others: CHANGED
 QUICK_BYTES = 64 << 20  # raw files up to this size are converted once more without being asked
 OF_A_RUN = ("run", "manifest", "store", "model")  # parts of what is found that its own line stands for
 MOST_CELLS = 18  # of an experiment; one screen has no more lines
@@ -38,7 +38,7 @@ class Line:
     label: str
     text: str
     digests: dict[str, str] = field(default_factory=dict)
-    state: str = ""  # ok, changed, missing, not checked; nothing where there is no more to check than the manifest
+    state: str = ""  # one of those above; nothing where there is no more to check than the manifest
     why: str = ""
 
 
@@ -183,17 +183,17 @@ def _check(auditor: RunAuditor, ledger: Ledger, run_id: str, deep: bool) -> _Che
         own, subject = auditor.entries.get(cell["run_id"]), f"run {cell['run_id'][:8]}"
         missing = (Discrepancy("missing", subject, "the ledger has no entry of this cell", "run", cell["run_id"]),)
         cells[cell["run_id"]] = auditor.check(own, auditor.find(cell["run_id"])).found if own else missing
-    return _Checks(checked, tuple(_data_faults(auditor, entry, checked, deep)), cells)
+    return _Checks(checked, tuple(_data_faults(auditor, checked, deep)), cells)
 
 
-def _data_faults(auditor: RunAuditor, entry: Entry, checked: CheckedRun, deep: bool) -> list[Discrepancy]:
+def _data_faults(auditor: RunAuditor, checked: CheckedRun, deep: bool) -> list[Discrepancy]:
     """Return what is wrong with the data that a run was made of."""
     data = DataFiles()
     data.take(checked)
     found = list(data.check())
     if any(one.kind == "changed" for one in found):  # or replaced by newer data, which a later run was made of
-        for later in (other for other in auditor.entries.values() if other.seq > entry.seq):
-            data.take(CheckedRun(None, auditor.manifest(later), ()))
+        for other in auditor.entries.values():  # of a later run, the entry may be an earlier one: it tells of the end
+            data.take(CheckedRun(None, auditor.manifest(other), ()))
         own = {f"data file {file['path']}" for section in _sections(checked) for file in section["raw"]}
         digests = {file["sha256"][:16] for section in _sections(checked) for file in section["raw"]}
         found = [one for one in data.check() if one.subject in own and any(d in one.message for d in digests)]
@@ -365,13 +365,19 @@ def _of_ledger(ledger: Ledger, faults: tuple[Discrepancy, ...]) -> Line:
 
 
 def _state(found: tuple[Discrepancy, ...], parts: tuple[str, ...], subject: str = "") -> tuple[str, str]:
-    """Return how something stands, and why: by the first discrepancy of these parts, or of this subject."""
+    """Return how something stands, and why: by the first discrepancy of these parts, or of this subject.
+
+    Findings go before notes, and what has not come to its end yet cannot be checked.
+    """
     own = [one for one in found if one.part in parts and one.part != "ledger" and one.subject.startswith(subject)]
     own += [one for one in found if one.part == "registry" and subject and one.subject == subject]
     own += [one for one in found if one.part == "ledger" and "ledger" in parts and not one.is_note]
     if not own:
         return OK, ""
-    return (MISSING if own[0].kind in GONE else CHANGED), own[0].message
+    first = min(own, key=lambda one: one.is_note)
+    if first.is_note and first.kind == "interrupted":
+        return NOT_CHECKED, first.message
+    return STATES.get(first.kind, CHANGED), first.message
 
 
 def count(number: int, noun: str, one: str = "", many: str = "s") -> str:

@@ -184,30 +184,48 @@ class DataFiles:
     def __init__(self, deep: bool = False):
         self.deep = deep
         self.counts: Counter[str] = Counter()
-        self.files: dict[str, dict[str, str]] = {}  # path -> digest -> source, in the order of the ledger
+        self.files: dict[str, dict[str, str]] = {}  # path -> digest -> source
+        self.readers: dict[tuple[str, str], set[str]] = {}  # path and digest -> the outermost runs that were made of it
+        self.started: dict[str, str] = {}  # outermost run -> when it began, as far as is known
         self.sections: dict[str, dict[str, Any]] = {}  # digest of a data set -> what the manifest tells of it
 
     def take(self, checked: CheckedRun) -> None:
         """Note down what a run was made of."""
-        for section in data_sections(checked.manifest or {}):
+        if checked.manifest is None:
+            return
+        own = checked.manifest["run"]
+        outermost = next(iter(own["parents"]), own["run_id"])  # it read the data, the runs inside it only began later
+        self.started[outermost] = min(own["started"], self.started.get(outermost, own["started"]))
+        for section in data_sections(checked.manifest):
             self.sections[f"{section['sha256']} {section['raw']}"] = section
             for file in section["raw"]:
-                known = self.files.setdefault(file["path"], {})
-                known.pop(file["sha256"], None)  # the order is that of the last use
-                known[file["sha256"]] = file["source"]
+                self.files.setdefault(file["path"], {})[file["sha256"]] = file["source"]
+                self.readers.setdefault((file["path"], file["sha256"]), set()).add(outermost)
 
     def check(self) -> Iterator[Discrepancy]:
         """Yield the files that are gone or changed, and with ``deep`` the arrays that came out otherwise."""
         spoilt = set()
-        for path, recorded in self.files.items():
+        for path in self.files:
             self.counts["data files"] += 1
-            for fault in _odd_file(path, recorded):
+            for fault in _odd_file(path, self._by_last_use(path)):
                 spoilt.add(path)
                 yield fault
         for section in self.sections.values() if self.deep else ():
             if not spoilt & {file["path"] for file in section["raw"]}:
                 self.counts["data sets"] += 1
                 yield from odd_arrays(section)
+
+    def _by_last_use(self, path: str) -> dict[str, str]:
+        """Return a file's digests, with their sources, in the order in which runs last began with them.
+
+        Not in that of the ledger: it tells when runs ended, and a slow one may have read what was replaced long ago.
+        """
+
+        def last_use(digest: str) -> str:
+            return max(self.started[run] for run in self.readers[path, digest])
+
+        recorded = self.files[path]
+        return {digest: recorded[digest] for digest in sorted(recorded, key=last_use)}
 
 
 def data_sections(manifest: dict[str, Any]) -> list[dict[str, Any]]:
@@ -217,7 +235,7 @@ def data_sections(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _odd_file(path: str, recorded: dict[str, str]) -> Iterator[Discrepancy]:
-    """Yield what is wrong with a file, by each digest that it was recorded with."""
+    """Yield what is wrong with a file, by each digest that it was recorded with, the last used last."""
     now = file_sha256(Path(path)) if Path(path).is_file() else None
     digests = list(recorded)
     for place, digest in enumerate(digests):

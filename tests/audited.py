@@ -62,6 +62,25 @@ def experiment(data: Path, name: str = "claims", methods: tuple = METHODS) -> No
         run_experiment.fn(parse_config(tree, "test"))
 
 
+def overtaken_experiment(data: Path, name: str, newer: int) -> None:
+    """Run an experiment that is slow: its data are replaced once it has read them, and a run of the newer ends first.
+
+    ``newer`` is the seed of the newer data.
+    """
+    from flows import experiment as flow
+
+    real = flow.run_method
+
+    def wait(*given, **named):
+        flow.run_method = real
+        claims(data, seed=newer)
+        experiment(data, name="newer", methods=METHODS[:1])
+        return real(*given, **named)
+
+    with patch.object(flow, "run_method", wait):
+        experiment(data, name)
+
+
 def run_ids(client: MlflowClient) -> dict[str, str]:
     """Return the ids of all runs by their names."""
     experiments = [one.experiment_id for one in client.search_experiments()]

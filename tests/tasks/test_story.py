@@ -4,11 +4,12 @@ import json
 from html.parser import HTMLParser
 
 import pytest
-from audited import MODEL, claims, experiment, forget
+from audited import MODEL, claims, experiment, forget, overtaken_experiment
 
 from tasks.errors import BadInput, RunFailed
 from tasks.registry import delete_version, rollback
-from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, count, render_page, tell
+from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, REPLACED, _state, count, render_page, tell
+from tasks.verify_runs import Discrepancy
 
 OF_A_RUN = [
     "run",
@@ -124,9 +125,26 @@ class TestStates:
         claims(audited.folder / "claims.csv", seed=9)
         experiment(audited.folder / "claims.csv", name="later", methods=({"solver": "ls_svm", "params": {"lam": 1.0}},))
         story = story_of(audited, audited.runs["claims ls_svm"])
-        assert line_of(story, "raw file").state == MISSING
+        assert line_of(story, "raw file").state == REPLACED
         assert "newer data" in line_of(story, "raw file").why
         assert story.findings == ()
+
+    def test_newer_data_whose_run_ended_first(self, audited):
+        """The slow run read them before they were replaced, and its entry is the later one."""
+        overtaken_experiment(audited.folder / "claims.csv", "slow", newer=9)
+        story = story_of(audited, "slow")
+        assert line_of(story, "raw file").state == REPLACED
+        assert story.findings == ()
+
+    def test_a_run_that_has_not_ended_is_not_checked(self, audited):
+        run = audited.client.create_run("1", run_name="open")
+        story = story_of(audited, run.info.run_id)
+        assert line_of(story, "run").state == NOT_CHECKED
+        assert story.findings == ()
+
+    def test_a_raw_file_that_can_be_fetched_again_is_missing_and_no_finding(self):
+        note = Discrepancy("missing", "data file a9a", "it is gone", "data", is_note=True)
+        assert _state((note,), ("data",), "data file a9a") == (MISSING, "it is gone")
 
     def test_a_changed_manifest_tells_no_more(self, audited):
         (path,) = audited.folder.glob(f"mlruns/artifacts/*/{audited.runs['claims ls_svm']}/artifacts/lineage.json")

@@ -14,7 +14,7 @@ from contextlib import closing
 
 import mlflow
 import pytest
-from audited import MODEL, claims, experiment, forget, run_ids
+from audited import MODEL, claims, experiment, forget, overtaken_experiment, run_ids
 from mlflow import MlflowClient
 
 from tasks import store
@@ -113,6 +113,18 @@ class TestLegitimate:
         one = the_only(found(audited, deep=True))
         assert (one.kind, one.is_note) == ("replaced", True)
         assert str(audited.folder / "claims.csv") in one.subject
+
+    def test_newer_data_whose_run_ended_before_that_of_the_older(self, audited):
+        overtaken_experiment(audited.folder / "claims.csv", "slow", newer=4)
+        one = the_only(found(audited))
+        assert (one.kind, one.is_note) == ("replaced", True)
+
+    def test_older_data_put_back_are_a_finding_though_an_overtaken_run_ended_last(self, audited):
+        before = (audited.folder / "claims.csv").read_bytes()
+        overtaken_experiment(audited.folder / "claims.csv", "slow", newer=4)
+        (audited.folder / "claims.csv").write_bytes(before)
+        one = the_only(found(audited))
+        assert (one.kind, one.is_note) == ("changed", False)
 
     def test_a_run_that_failed_and_one_that_was_killed(self, audited):
         with pytest.raises(Exception, match="max_alpha_bytes"):
@@ -297,7 +309,9 @@ class TestData:
             "format": "svmlight",
         }
         data = DataFiles()
-        data.take(CheckedRun(None, {"data": {"name": "a9a", "sha256": "1" * 64, "raw": [file]}}, ()))
+        section = {"name": "a9a", "sha256": "1" * 64, "raw": [file]}
+        run = {"run_id": "a", "parents": [], "started": "2026-03-01T12:00:00.000+00:00"}
+        data.take(CheckedRun(None, {"run": run, "data": section}, ()))
         one = the_only(data.check())
         assert (one.kind, one.is_note) == ("missing", True)
         assert source in one.message
