@@ -46,6 +46,11 @@ def is_gone(process: str) -> bool:
     return _start_of(int(number)) != start
 
 
+def is_alive(process: str) -> bool:
+    """Tell whether a process is one of this host and has not ended; of those of other hosts, nobody here knows."""
+    return process.rsplit(":", 2)[0] == socket.gethostname() and not is_gone(process)
+
+
 def _start_of(number: int) -> str:
     """Return when a process began, in ticks since boot; nothing where the system has no such table."""
     table = Path(f"/proc/{number}/stat")

@@ -14,12 +14,12 @@ the version is there now. `compare` lays these sums beside the registry and name
 import hashlib
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import mlflow.artifacts
@@ -33,7 +33,7 @@ from tasks.errors import BadInput, RunFailed
 from tasks.files import file_sha256
 from tasks.ledger import Entry, Ledger, canonical
 from tasks.log import run_logger
-from tasks.recovery import in_words, this_process
+from tasks.recovery import in_words, is_alive, this_process
 from tasks.turns import turn
 
 CHAMPION, CHALLENGER, PREVIOUS = ALIASES = ("champion", "challenger", "previous")
@@ -43,10 +43,12 @@ TRANSACTION = f"{PREFIX}transaction"
 NO_NAME = '/:@"\\'  # MLflow's own signs, and those that its search does not take in a name
 LARGEST_TAG = 5000  # what every MLflow database takes
 LOCK_S = 60.0
+TRIES = 20  # for a reader to find no change between two looks
 WORDS = {"register": "registration", "promote": "promotion", "rollback": "rollback", "delete": "deletion"}
 LEFT_BY_READERS = "registered_model_meta"  # MLflow writes it into a local model that is loaded by its registered name
 
 Moves = dict[str, list[int | None]]  # alias -> the versions that it goes through
+Seen = TypeVar("Seen")  # something with a kind and a subject
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Disagreement:
     kind: str  # interrupted, alias, missing, unknown, changed, malformed
     subject: str  # MODEL/VERSION, or MODEL@ALIAS
     message: str
+    is_note: bool = False  # worth telling, and no disagreement: a change that is going well
 
 
 # Reading ----------------------------------------------------------------------------------------------------------
@@ -538,23 +541,81 @@ def champion_on(ledger: Ledger, model: str, when: datetime) -> Promotion | None:
     return found[-1] if found else None
 
 
+def unmoved(ledger: Ledger, look: Callable[[], tuple[Seen, ...]]) -> tuple[Seen, ...]:
+    """Return what is found while no model changes hands: after a change, it looks again, up to TRIES times.
+
+    If it never stands still, what each look found, by kind and subject: what is wrong stays so, what is half done not.
+    """
+    looks = []
+    for _ in range(TRIES):
+        before = _moment(ledger)
+        found = look()
+        if _moment(ledger) == before:
+            return found
+        looks.append({(one.kind, one.subject) for one in found})
+    return tuple(one for one in found if (one.kind, one.subject) in set.intersection(*looks))
+
+
+def _moment(ledger: Ledger) -> tuple[bytes, ...]:
+    """Return what moves with every step of a change: the ledger's head, and the intent."""
+
+    def content(path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    return content(ledger.head_path), content(_intent_path(ledger))
+
+
 def compare(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Disagreement, ...]:
-    """Return all that registry and ledger tell differently; nothing if they agree."""
+    """Return all that registry and ledger tell differently; nothing if they agree.
+
+    It is one look: what a change moves meanwhile, it sees half done, unless it is made through `unmoved`.
+    """
     book = _Book(ledger, model)
     there = {one.number: one for one in versions(client, model)}
+    held = _aliases(client, model)
     missing = [
         Disagreement("missing", f"{model}/{n}", f"version {n} stands in the ledger and is gone from the registry")
         for n in sorted(book.standing - set(there))
     ]
-    found = (*book.slips, *missing, *_odd_versions(book, there), *_odd_aliases(book, _aliases(client, model)))
+    found = (*book.slips, *missing, *_odd_versions(book, there), *_odd_aliases(book, held))
     intent = pending(ledger)
     if intent is None or intent.model != model:
         return found
-    message = f"{intent.words} is under way or was interrupted ({in_words(intent.owner)}): the next change settles it"
-    made = {f"{model}/{one.number}" for one in there.values() if one.tags.get(TRANSACTION) == intent.transaction}
-    excused = {intent.subject, *made, *(f"{model}@{alias}" for alias in intent.course())}
-    interrupted = Disagreement("interrupted", intent.subject, message)
-    return (interrupted, *(one for one in found if one.subject not in excused))
+    excused = _half_done(ledger, book, intent, there, held)
+    return (_under_way(intent), *(one for one in found if (one.kind, one.subject) not in excused))
+
+
+def _under_way(intent: Intent) -> Disagreement:
+    """Return what is to be said of a change that is not done: nothing is wrong as long as its process lives."""
+    process = in_words(intent.owner)
+    if is_alive(intent.owner):
+        return Disagreement("interrupted", intent.subject, f"{intent.words} is under way ({process})", is_note=True)
+    words = f"{intent.words} is under way or was interrupted ({process}): the next change settles it"
+    return Disagreement("interrupted", intent.subject, words)
+
+
+def _half_done(
+    ledger: Ledger, book: "_Book", intent: Intent, there: dict[int, Version], held: dict[str, int]
+) -> set[tuple[str, str]]:
+    """Return kinds and subjects of the disagreements that a change makes before it is done.
+
+    The intent is not believed, which anybody may have written: before the ledger tells of the change, there may be the
+    version that it made, and then what the ledger tells may not have come about yet.
+    """
+    made = [one for one in there.values() if one.tags.get(TRANSACTION) == intent.transaction]
+    excused = {("unknown", f"{one.model}/{one.number}") for one in made if one.number not in book.registered}
+    entries = [entry for entry in ledger.entries() if entry.subject.rpartition("/")[0] == intent.model]
+    if not entries or entries[-1].data.get("transaction") != intent.transaction:
+        return excused
+    for entry in entries:
+        if entry.data.get("transaction") == intent.transaction:
+            moves = entry.data["aliases"].items()
+            excused |= {("alias", f"{intent.model}@{alias}") for alias, course in moves if held.get(alias) in course}
+            excused |= {(kind, entry.subject) for kind in ("missing", "unknown")}
+    return excused
 
 
 class _Book:

@@ -293,10 +293,15 @@ def registry_faults(client: MlflowClient, ledger: Ledger, counts: Counter[str]) 
 
 
 def model_faults(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Discrepancy, ...]:
-    """Return what the registry tells of one model otherwise than the ledger."""
+    """Return what the registry tells of one model otherwise than the ledger, between two changes of models."""
+    return registry.unmoved(ledger, lambda: _model_faults(client, ledger, model))
+
+
+def _model_faults(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Discrepancy, ...]:
     try:
-        told = [Discrepancy(o.kind, o.subject, o.message, "registry") for o in registry.compare(client, ledger, model)]
-        return (*told, *_odd_places(client, model))
+        told = registry.compare(client, ledger, model)
+        found = (Discrepancy(o.kind, o.subject, o.message, "registry", is_note=o.is_note) for o in told)
+        return (*found, *_odd_places(client, model))
     except Exception as error:  # whatever MLflow raises at rows that it cannot have written
         words = f"MLflow cannot show it: {' '.join(str(error).split())[:200]}"
         return (Discrepancy("unreadable", model, words, "registry"),)

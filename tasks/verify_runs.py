@@ -6,7 +6,6 @@ its model, and each file. A manifest that is not the one in the ledger vouches f
 
 import hashlib
 import math
-import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -21,12 +20,12 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from sqlalchemy import NullPool, column, create_engine, select, table
 
-from tasks import store
+from tasks import recovery, store
 from tasks.files import file_sha256
 from tasks.ledger import Entry, Ledger, canonical
 from tasks.manifest import FILE, input_summary, metric_summary, utc
 from tasks.manifests import BadManifest, manifest_bytes, parse_manifest
-from tasks.recovery import PROCESS, is_gone
+from tasks.recovery import PROCESS
 from tasks.registry import LEFT_BY_READERS
 
 NOTE = "mlflow.note.content"  # the user's to write, whatever we wrote there
@@ -382,8 +381,7 @@ def name_of(run: Run) -> str:
 
 def is_alive(run: Run) -> bool:
     """Tell whether the process that writes a run is one of this host and has not ended."""
-    process = run.data.tags.get(PROCESS, "")
-    return process.rsplit(":", 2)[0] == socket.gethostname() and not is_gone(process)
+    return recovery.is_alive(run.data.tags.get(PROCESS, ""))
 
 
 def _of_entry(entry: Entry) -> str:

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tasks import registry
 from tasks.errors import BadInput, RunFailed
 from tasks.ledger import Ledger, canonical
 from tasks.models import log_ranker
+from tasks.recovery import this_process
 from tasks.registry import (
     champion,
     champion_on,
@@ -35,6 +37,7 @@ from tasks.registry import (
     recover,
     register_and_promote,
     rollback,
+    unmoved,
     versions,
 )
 from tasks.values import Table
@@ -778,3 +781,68 @@ class TestCompare:
         assert finding.kind == "interrupted" and "promotion" in finding.message
         recover(client, ledger)
         assert_sound(client, ledger, model)
+
+    @pytest.mark.parametrize("action", ["register", "promote", "rollback", "delete"])
+    def test_a_change_that_is_going_well_is_told_at_each_of_its_steps_and_no_finding(
+        self, client, ledger, model, run, standing, action
+    ):
+        seen = []
+
+        def look():
+            seen.append(compare(client, ledger, model))
+
+        attempt(Watched(client.tracking_uri, look), ledger, model, run, action)
+        assert {(one.kind, one.is_note) for found in seen for one in found} == {("interrupted", True)}
+        assert f"is under way (process {os.getpid()} on" in seen[0][0].message
+        assert_sound(client, ledger, model)
+
+    @pytest.mark.parametrize("is_known", [False, True], ids=["of no change", "of the one before the last"])
+    def test_a_forged_change_of_a_process_that_lives_hides_nothing(self, client, ledger, model, standing, is_known):
+        transaction = ledger.entries()[0].data["transaction"] if is_known else "f" * 32
+        intent = registry.Intent("rollback", model, 1, "x", {"champion": 2, "previous": 1}, "", this_process())
+        registry._write_intent(ledger, replace(intent, transaction=transaction))
+        client.set_registered_model_alias(model, "champion", "1")
+        client.set_model_version_tag(model, "1", registry.TRANSACTION, transaction)
+        client.set_model_version_tag(model, "1", "aucflow.decision", "forged")
+        found = {(one.kind, one.subject) for one in compare(client, ledger, model) if not one.is_note}
+        assert found == {("alias", f"{model}@champion"), ("changed", f"{model}/1")}
+
+    @pytest.mark.parametrize(("changes", "looks"), [(0, 1), (2, 3), (1000, registry.TRIES)])
+    def test_after_a_change_it_looks_again_and_not_for_good(self, ledger, changes, looks):
+        finding, seen = registry.Disagreement("alias", "fraud@champion", "moved"), []
+
+        def look():
+            half_done = registry.Disagreement("alias", f"fraud@{len(seen)}", "on its way")
+            if len(seen) < changes:
+                ledger.append("repair", "ledger", "somebody was here")
+            seen.append(half_done)
+            return finding, *([half_done] if len(seen) <= changes else [])
+
+        assert unmoved(ledger, look) == (finding,)
+        assert len(seen) == looks
+
+
+class Watched(MlflowClient):
+    """A client that has somebody look before and after each step of a change."""
+
+    STEPS = (
+        "create_model_version",
+        "set_registered_model_alias",
+        "delete_registered_model_alias",
+        "delete_model_version",
+    )
+
+    def __init__(self, uri, look):
+        super().__init__(uri)
+        for name in self.STEPS:
+            setattr(self, name, self.watched(getattr(self, name), look))
+
+    @staticmethod
+    def watched(step, look):
+        def call(*given, **named):
+            look()
+            done = step(*given, **named)
+            look()
+            return done
+
+        return call

@@ -17,7 +17,7 @@ import pytest
 from audited import MODEL, claims, experiment, forget, overtaken_experiment, run_ids
 from mlflow import MlflowClient
 
-from tasks import store
+from tasks import registry, store
 from tasks.recovery import PROCESS, end_interrupted_runs, this_process
 from tasks.verify import DataFiles, odd_arrays, recorded_source, verify
 from tasks.verify_runs import CheckedRun
@@ -350,6 +350,19 @@ class TestRegistry:
             database.commit()
         one = the_only(found(audited))
         assert (one.subject, "file:///elsewhere" in one.message) == (f"{MODEL}/2", True)
+
+    def test_a_change_of_models_between_two_readings_is_no_finding(self, audited, monkeypatch):
+        real, changes = registry.versions, ["the new one is slow", "it is not", "it is"]
+
+        def change_meanwhile(client, model):
+            there = real(client, model)
+            if changes:
+                registry.rollback(audited.client, audited.ledger, MODEL, changes.pop())
+            return there
+
+        monkeypatch.setattr(registry, "versions", change_meanwhile)
+        assert found(audited) == ()
+        assert not changes
 
     def test_a_forged_note_of_a_change_hides_nothing(self, audited):
         (audited.ledger.folder / "intent.json").write_text("{}")
