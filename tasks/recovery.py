@@ -15,6 +15,7 @@ from mlflow.entities import Run
 from mlflow.utils.time import get_current_time_millis
 
 from tasks.ledger import Ledger
+from tasks.manifest import inputs_of
 
 PROCESS = "aucflow.process"  # the tag of a run: host, number and start of the process that writes it
 LOCK_S = 60.0
@@ -93,6 +94,7 @@ def _facts(run: Run, status: str, end_time: int) -> dict[str, object]:
         "end_time": end_time,
         "manifest_sha256": None,
         "parent": run.data.tags.get("mlflow.parentRunId"),
+        "inputs": inputs_of(run),  # MLflow keeps them for later runs of the same data: an auditor has to know them
     }
 
 

@@ -5,6 +5,7 @@ its model, and each file. A manifest that is not the one in the ledger vouches f
 """
 
 import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +24,7 @@ from sqlalchemy import NullPool, column, create_engine, select, table
 from tasks import recovery, store
 from tasks.files import file_sha256
 from tasks.ledger import Entry, Ledger, canonical
-from tasks.manifest import FILE, input_summary, metric_summary, utc
+from tasks.manifest import FILE, inputs_of, metric_summary, utc
 from tasks.manifests import BadManifest, manifest_bytes, parse_manifest
 from tasks.recovery import PROCESS
 from tasks.registry import LEFT_BY_READERS
@@ -262,22 +263,31 @@ class RunAuditor:
 
     def _inputs(self, run: Run, content: dict[str, Any]) -> Iterator[Discrepancy]:
         """Yield what differs in the data sets that the store links to a run."""
-        given = run.inputs.dataset_inputs if run.inputs else []
-        now = {f"{one.dataset.name} {one.dataset.digest[:8]}": input_summary(one) for one in given}
+        now = {f"{one['name']} {one['digest'][:8]}": one for one in inputs_of(run)}
         then = {f"{one['name']} {one['digest'][:8]}": one for one in content["store"]["inputs"]}
-        for key in now.keys() & then.keys():
+        for key in sorted(now.keys() & then.keys()):
             odd = [name for name in then[key] if now[key][name] != then[key][name]]
-            if odd and set(odd) <= set(SHARED) and canonical(_shared(now[key])) in self._shared_inputs(content):
-                now[key] = then[key]  # another run of the experiment logged the same data first
+            # where another run of the experiment logged the same data first, it is that run's account
+            if odd and not (set(odd) <= set(SHARED) and canonical(_shared(now[key])) in self._shared_inputs(content)):
+                for words in _differing(now[key], then[key], odd):
+                    yield self._said(run, "changed", f", input {key}", words, "store")
+            now[key] = then[key]
         yield from self._table(run, "input", then, now)
 
     def _shared_inputs(self, content: dict[str, Any]) -> set[bytes]:
-        """Return what all runs of an experiment logged of their data sets, by what their manifests say."""
+        """Return what all runs of an experiment logged of their data sets, by what vouches for it.
+
+        That is the manifest, the ledger's entry of a run that was killed, and for one that has not ended the store.
+        """
         experiment = content["run"]["experiment_id"]
         if experiment not in self._first_inputs:
             name = content["run"]["experiment"]
             contents = (self.manifest(entry) for entry in self.entries.values() if entry.data.get("experiment") == name)
-            inputs = (one for other in contents if other is not None for one in other["store"]["inputs"])
+            inputs = [one for other in contents if other is not None for one in other["store"]["inputs"]]
+            killed = (e.data for e in self.entries.values() if e.data.get("experiment_id") == experiment)
+            inputs += [one for data in killed for one in data.get("inputs", ())]
+            still_open = self.client.search_runs([experiment], "attributes.status = 'RUNNING'")
+            inputs += [one for run in still_open if run.info.run_id not in self.entries for one in inputs_of(run)]
             self._first_inputs[experiment] = {canonical(_shared(one)) for one in inputs}
         return self._first_inputs[experiment]
 
@@ -413,6 +423,26 @@ def _shared(one: dict[str, Any]) -> dict[str, Any]:
     return {name: one[name] for name in ("name", "digest", *SHARED)}
 
 
+def _differing(now: dict[str, Any], then: dict[str, Any], fields: list[str]) -> Iterator[str]:
+    """Yield in words what differs in some fields of a data set; of those that hold JSON, only the odd members."""
+    for field in fields:
+        here, there = _members(now[field]), _members(then[field])
+        odd = [key for key in sorted(here.keys() | there.keys()) if here.get(key) != there.get(key)]
+        for key in odd:
+            yield _changed(f"{key} of its {field}", here.get(key), there.get(key))
+        if not odd:
+            yield _changed(f"its {field}", now[field], then[field])
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """Return the members of an object, or of one in JSON; none if it is something else."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _digests(name: str, folder: Path) -> dict[str, str]:
     """Return the digest of every file in a folder, but of what is no artifact: the manifest, and MLflow's own mark."""
     found = {}
@@ -439,7 +469,12 @@ def _in_short(error: Exception) -> str:
 
 
 def _changed(what: str, now: Any, then: Any) -> str:
-    return f"{what} is {_short(now)}, {_short(then)} was recorded"
+    here, there = _short(now), _short(then)
+    if here == there:  # they differ further on
+        place = next((n for n, (a, b) in enumerate(zip(repr(now), repr(then), strict=False)) if a != b), 0)
+        start = max(0, place - LONGEST // 2)
+        here, there = (f"…{repr(value)[start : start + LONGEST]}" for value in (now, then))
+    return f"{what} is {here}, {there} was recorded"
 
 
 def _short(value: Any) -> str:

@@ -14,13 +14,14 @@ from contextlib import closing
 
 import mlflow
 import pytest
-from audited import MODEL, claims, experiment, forget, overtaken_experiment, run_ids
+from audited import METHODS, MODEL, claims, experiment, forget, overtaken_experiment, run_ids
 from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput
 
 from tasks import registry, store
 from tasks.recovery import PROCESS, end_interrupted_runs, this_process
 from tasks.verify import DataFiles, odd_arrays, recorded_source, verify
-from tasks.verify_runs import CheckedRun
+from tasks.verify_runs import CheckedRun, _changed
 
 
 def found(audited, deep=False):
@@ -105,6 +106,24 @@ class TestLegitimate:
             assert database.execute("SELECT count(*) FROM datasets").fetchone() == (1,)
         assert found(audited) == ()
 
+    def test_the_same_data_that_a_killed_run_logged_first(self, audited):
+        """MLflow has one row for both, and the killed run has no manifest: what it logged stands in the ledger."""
+        killed, source = start_first(audited, "crash", gone_process())
+        experiment(audited.folder / "claims.csv", "crash", METHODS[:1])
+        assert [(one.kind, one.is_note) for one in found(audited)] == [("interrupted", True)]
+        end_interrupted_runs(audited.client, audited.ledger)
+        assert found(audited) == ()
+        (entry,) = (entry for entry in audited.ledger.entries() if entry.subject == killed)
+        assert [one["source"] for one in entry.data["inputs"]] == [source]
+        changed = source.replace("f" * 64, "e" * 64)
+        change_database(audited, "UPDATE datasets SET dataset_source = ? WHERE dataset_source = ?", (changed, source))
+        assert {(one.kind, one.subject.split(", ")[1][:12]) for one in found(audited)} == {("changed", "input claims")}
+
+    def test_the_same_data_that_a_run_logged_first_which_lives(self, audited):
+        start_first(audited, "slow", this_process())
+        experiment(audited.folder / "claims.csv", "slow", METHODS[:1])
+        assert found(audited) == ()
+
     def test_newer_data_that_a_later_run_was_made_of_are_told_and_no_finding(self, audited):
         claims(audited.folder / "claims.csv", seed=4)
         one = the_only(found(audited))
@@ -134,6 +153,16 @@ class TestLegitimate:
         assert (one.kind, one.is_note, one.run_id) == ("interrupted", True, run.info.run_id)
         end_interrupted_runs(audited.client, audited.ledger)
         assert found(audited) == ()
+
+
+def start_first(audited, experiment_name: str, process: str) -> tuple[str, str]:
+    """Have a process start a run of the same values in other bytes; return its id, and what it logs as their source."""
+    (told,) = manifest_of(audited)["store"]["inputs"]
+    source = json.dumps(json.loads(told["source"]) | {"raw_sha256": "f" * 64})
+    named = {name: told[name] for name in ("name", "digest", "source_type", "profile")}
+    run = audited.client.create_run(store.experiment_id(audited.client, experiment_name), tags={PROCESS: process})
+    audited.client.log_inputs(run.info.run_id, [DatasetInput(Dataset(source=source, **named))])
+    return run.info.run_id, source
 
 
 def change_database(audited, statement: str, values: tuple) -> None:
@@ -232,6 +261,21 @@ class TestRuns:
         change_database(audited, change, (model_id,))
         one = the_only(found(audited))
         assert (one.kind, one.subject.endswith("metric test_auc of the model")) == ("changed", True)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"raw_size_bytes": 1}, "raw_size_bytes of its source is 1, {raw_size_bytes} was recorded"),
+            ({"raw_sha256": None}, "raw_sha256 of its source is None, '{raw_sha256:.59}… was recorded"),
+        ],
+    )
+    def test_of_a_changed_input_only_what_differs_is_told(self, audited, change, message):
+        told = json.loads(manifest_of(audited)["store"]["inputs"][0]["source"])
+        change_database(audited, "UPDATE datasets SET dataset_source = ?", (json.dumps(told | change),))
+        assert {one.message for one in found(audited)} == {message.format(**told)}
+
+    def test_of_long_values_that_is_told_in_which_they_differ(self):
+        assert _changed("it", "a" * 100 + "x", "a" * 100 + "y") == f"it is …{'a' * 30}x', …{'a' * 30}y' was recorded"
 
     def test_a_tag_of_ours_put_to_a_model(self, audited):
         model_id = manifest_of(audited)["store"]["model"]["model_id"]
