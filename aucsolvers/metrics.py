@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr
+from scipy.special import expit, log_ndtr, logit
 from scipy.stats import rankdata
 from sklearn import metrics as sklearn_metrics
 
@@ -74,7 +74,7 @@ def average_precision(y, scores):
 
 
 def delong(y, scores):
-    """Return the AUC with DeLong's variance and the normal 95 % interval, clipped to [0, 1].
+    """Return the AUC with DeLong's variance and ``logit_interval``'s 95 % interval.
 
     With a single positive or a single negative the variance is undefined: variance, low and high are nan. When every
     placement value is the same (perfect separation, all scores tied) the variance is 0 and the interval is a point,
@@ -95,8 +95,32 @@ def delong(y, scores):
     variance = _variance_of_mean(of_positives) + _variance_of_mean(of_negatives)
     if math.isnan(variance):
         return DeLong(area, variance, math.nan, math.nan)
-    half_width = Z_95 * math.sqrt(variance)
-    return DeLong(area, variance, max(0.0, area - half_width), min(1.0, area + half_width))
+    return DeLong(area, variance, *logit_interval(area, variance))
+
+
+def logit_interval(area, variance):
+    """Return the 95 % interval of an AUC of this variance that is normal on the scale of log(A / (1 - A)).
+
+    An AUC near 1 is known better upwards than downwards, so A +- 1.96 sd holds the truth too rarely where positives
+    are few: for means over five folds of 20 positive and 180 negative normal scores in 85 % of 1500 draws where the AUC
+    is 0.96 (this one in 94 %), and in 92 % where it is 0.76 (94 %). Of ten positives either is too narrow: 76 and 85 %
+    at 0.96. nan if the variance is; a point if it is 0.
+
+    References
+    ----------
+    M. S. Pepe, "The Statistical Evaluation of Medical Tests for Classification and Prediction", 2003, section 5.2.4.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in logit_interval(0.9, 0.04**2)]
+    [0.79, 0.956]
+    """
+    if math.isnan(variance):
+        return math.nan, math.nan
+    if variance == 0 or not 0 < area < 1:
+        return area, area
+    centre, half = logit(area), Z_95 * math.sqrt(variance) / (area * (1.0 - area))
+    return float(expit(centre - half)), float(expit(centre + half))
 
 
 def delong_paired(y, scores_a, scores_b):

@@ -81,7 +81,7 @@ def out_of_fold_scores(
     for inner in divisions:
         own, part = seed_for(seed, "calibration", inner.fold), Split(inner.fold, split.train[inner.train], inner.test)
         parts = {
-            scale: (stands and remainder(table, part, sample, config.preprocessing.settled(scale)))
+            scale: (stands and remainder(table, part, sample, method, config.preprocessing.settled(scale)))
             or draw_sample(table, part, method, config.preprocessing.settled(scale), own)
             for scale, sample in samples.items()
         }

@@ -22,25 +22,28 @@ from tasks.configuration import PreprocessingConfig
 
 UNIT_ROWS = ("unit_rows", "centred_unit_rows")  # the row normalisations of Natole et al. 2019
 QUANTILES = 1000
+DENSE_BYTES = 2**25  # of rows with one-hot columns: beyond it solvers that read what is not 0 are many times faster
+SPARSE_SHARE = 0.2  # of entries that are not 0: beyond it, a sparse matrix saves too little to be worth its detours
 
 
-def make_preprocessing(X: pd.DataFrame | csr_matrix, config: PreprocessingConfig) -> Any:
-    """Return the unfitted transformer for these columns.
+def make_preprocessing(X: pd.DataFrame | csr_matrix, config: PreprocessingConfig, takes_sparse: bool = True) -> Any:
+    """Return the unfitted transformer for these columns; ``takes_sparse`` says whether what comes after does.
 
     Numbers are imputed and scaled. Texts are one-hot encoded, a missing text being a category of its own and
-    the rare ones beyond ``max_categories`` sharing one column. Sparse data are scaled without centring,
-    for centring would fill them. Rows brought to unit norm are so with all their columns.
+    the rare ones beyond ``max_categories`` sharing one column; of many rows and texts the outcome is a CSR matrix.
+    Sparse data are scaled without centring, for centring would fill them. Rows brought to unit norm are so with all
+    their columns.
     """
     if not isinstance(X, pd.DataFrame):
         steps = [("scale", _sparse_scaler(config.scale, X.shape[0]))]
     else:
-        steps = _dense_steps(X, config)
+        steps = _table_steps(X, config, takes_sparse)
     if config.scale in UNIT_ROWS:
         steps.append(("unit rows", UnitRows()))
     return Pipeline(steps)
 
 
-def _dense_steps(X: pd.DataFrame, config: PreprocessingConfig) -> list[tuple[str, Any]]:
+def _table_steps(X: pd.DataFrame, config: PreprocessingConfig, takes_sparse: bool) -> list[tuple[str, Any]]:
     text = [c for c in X.columns if not pd.api.types.is_numeric_dtype(X[c])]
     numeric_steps = [
         ("impute", SimpleImputer(strategy=config.impute, keep_empty_features=True)),
@@ -48,15 +51,23 @@ def _dense_steps(X: pd.DataFrame, config: PreprocessingConfig) -> list[tuple[str
     ]
     if not text:
         return numeric_steps
-    parts = [("text", _text_pipeline(config), text)]
+    is_sparse = takes_sparse and _pays_as_sparse(X, text, config)
+    parts = [("text", _text_pipeline(config, is_sparse), text)]
     if len(text) < X.shape[1]:
         parts.insert(0, ("numeric", Pipeline(numeric_steps), [c for c in X.columns if c not in text]))
-    return [("columns", ColumnTransformer(parts))]
+    return [("columns", ColumnTransformer(parts, sparse_threshold=float(is_sparse)))]
 
 
-def _text_pipeline(config: PreprocessingConfig) -> Pipeline:
+def _pays_as_sparse(X: pd.DataFrame, text: list[str], config: PreprocessingConfig) -> bool:
+    """Return whether the rows with their one-hot columns would be large, and mostly zeros."""
+    numeric = X.shape[1] - len(text)
+    width = numeric + sum(min(X[c].nunique(dropna=False), config.max_categories) for c in text)
+    return 8 * len(X) * width > DENSE_BYTES and X.shape[1] < SPARSE_SHARE * width
+
+
+def _text_pipeline(config: PreprocessingConfig, is_sparse: bool) -> Pipeline:
     encode = OneHotEncoder(
-        handle_unknown="infrequent_if_exist", max_categories=config.max_categories, sparse_output=False
+        handle_unknown="infrequent_if_exist", max_categories=config.max_categories, sparse_output=is_sparse
     )
     return Pipeline([("impute", TextImputer()), ("encode", encode)])
 

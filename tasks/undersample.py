@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
+from sklearn.utils import get_tags
 from threadpoolctl import threadpool_limits
 
 from aucsolvers.threshold import choice_stands
@@ -38,7 +39,7 @@ def draw_sample(
 ) -> Sample:
     """Return the training rows that the sampler keeps, and the preprocessing fitted on all training rows."""
     train = table.rows(split.train)
-    fitted = make_preprocessing(train.X, preprocessing).fit(train.X)
+    fitted = make_preprocessing(train.X, preprocessing, takes_sparse(method)).fit(train.X)
     drawn = _draw(transform(fitted, train.X), train.y, method, seed)
     y = train.y[drawn.kept]
     return Sample(
@@ -54,7 +55,16 @@ def draw_sample(
     )
 
 
-def remainder(table: Table, part: Split, sample: Sample, preprocessing: PreprocessingConfig) -> Sample | None:
+def takes_sparse(method: MethodConfig) -> bool:
+    """Return whether sampler and solver of a method take sparse rows."""
+    sampler, solver = catalogue.sampler(method.sampler), catalogue.solver(method.solver)
+    chain = [solver.build(**method.params), *([sampler.build(**method.sampler_settings)] if sampler else [])]
+    return all(get_tags(one).input_tags.sparse for one in chain)
+
+
+def remainder(
+    table: Table, part: Split, sample: Sample, method: MethodConfig, preprocessing: PreprocessingConfig
+) -> Sample | None:
     """Return a sample's rows in a part of its split's training rows, with preprocessing fitted on that part.
 
     None where this is no sample: rows were made, possibly from others, or a class has none left.
@@ -71,7 +81,7 @@ def remainder(table: Table, part: Split, sample: Sample, preprocessing: Preproce
         n_pos=n_pos,
         n_neg=len(rows) - n_pos,
         n_neg_before=int((train.y < 0).sum()),
-        preprocessing=make_preprocessing(train.X, preprocessing).fit(train.X),
+        preprocessing=make_preprocessing(train.X, preprocessing, takes_sparse(method)).fit(train.X),
         n_pos_before=int((train.y > 0).sum()),
     )
 

@@ -13,6 +13,8 @@ import pandas as pd
 from scipy.sparse import csr_matrix
 from scipy.special import stdtrit
 
+from aucsolvers.metrics import logit_interval
+
 
 @dataclass(frozen=True)
 class Remote:
@@ -329,10 +331,7 @@ class MethodResult:
         speaks of the test rows' sampling and not of the training's.
         """
         variances = self.fold_values("auc_variance")
-        half = 1.959963984540054 * np.sqrt(self.repeats * variances.sum()) / len(variances)
-        mean = self.mean_sd("auc")[0]
-        low, high = np.clip([mean - half, mean + half], 0.0, 1.0)
-        return float(low), float(high)
+        return logit_interval(self.mean_sd("auc")[0], float(self.repeats * variances.sum() / len(variances) ** 2))
 
     def gmean_interval(self) -> tuple[float, float]:
         """Return the 95 % interval of the mean test G-mean, by the corrected t of Nadeau and Bengio; NaN for one fold.

@@ -9,8 +9,13 @@ import skops.io
 from scipy.sparse import csr_matrix
 from sklearn.preprocessing import quantile_transform
 
-from tasks.configuration import PreprocessingConfig
+from tasks import preprocess
+from tasks.configuration import ExperimentConfig, PreprocessingConfig
 from tasks.preprocess import make_preprocessing, transform
+from tasks.search import choose
+from tasks.train import fit_model
+from tasks.undersample import draw_sample
+from tasks.values import Split, Table
 
 SCALES = ("standard", "minmax", "quantile", "unit_rows", "centred_unit_rows", "piecewise", "none")
 
@@ -87,3 +92,59 @@ def test_a_column_that_overflows_is_named():
     train = pd.DataFrame({"small": [1.0, 2.0, 3.0], "huge": [1e308, -1e308, 1e308]})
     with pytest.raises(ValueError, match="'huge'"):
         scaled(train, train, "standard")
+
+
+class TestManyTexts:
+    """One-hot codes are nearly all zero: of many rows and texts they are kept as what is not."""
+
+    def frame(self, n=400, texts=6):
+        rng = np.random.default_rng(3)
+        columns = {f"t{j}": rng.choice(np.array([f"v{i}" for i in range(40)] + [None]), n) for j in range(texts)}
+        return numbers(n).assign(**columns)
+
+    @pytest.mark.parametrize("scale", SCALES)
+    def test_are_the_same_numbers_in_a_sparse_matrix(self, monkeypatch, scale):
+        X = self.frame()
+        dense = scaled(X, X, scale)
+        monkeypatch.setattr(preprocess, "DENSE_BYTES", dense.nbytes // 2)
+        sparse = scaled(X, X, scale)
+        assert isinstance(dense, np.ndarray) and isinstance(sparse, csr_matrix)
+        assert np.allclose(sparse.toarray(), dense, rtol=1e-14, atol=0)
+        new = X.iloc[:5].assign(t0="never seen", t1=None)
+        fitted = make_preprocessing(X, PreprocessingConfig(scale=scale)).fit(X)
+        back = skops.io.loads(skops.io.dumps(fitted), trusted=skops.io.get_untrusted_types(data=skops.io.dumps(fitted)))
+        assert (transform(fitted, new) != transform(back, new)).nnz == 0
+
+    def test_stay_dense_where_most_is_no_code(self, monkeypatch):
+        X = self.frame(texts=0).assign(only=np.where(np.arange(400) % 3 == 0, "u", "v"))
+        monkeypatch.setattr(preprocess, "DENSE_BYTES", 1)
+        assert isinstance(scaled(X, X, "standard"), np.ndarray)
+
+    @pytest.mark.parametrize("solver, is_dense", [("svm_or", False), ("sklearn.naive_bayes.GaussianNB", True)])
+    @pytest.mark.parametrize("sampler", ["none", "u1", "random"])
+    def test_are_what_the_solver_takes(self, monkeypatch, solver, is_dense, sampler):
+        monkeypatch.setattr(preprocess, "DENSE_BYTES", 1)
+        X = self.frame()
+        table = Table(X, np.where(np.arange(400) % 4 == 0, 1, -1).astype(np.int8))
+        whole = ExperimentConfig.model_validate(
+            {
+                "datasets": ["wine"],
+                "methods": [{"solver": solver, "sampler": sampler}],
+                "validation": {"threshold": "out_of_fold"},
+            }
+        )
+        (method,), split = whole.methods, Split(0, np.arange(300), np.arange(300, 400))
+        choice = choose(table, split, method, whole, 4)
+        sample = draw_sample(table, split, method, whole.preprocessing.settled(choice.chosen.get("scale")), 1)
+        assert isinstance(transform(sample.preprocessing, X), np.ndarray) == is_dense
+        model = fit_model(table, split, sample, choice, method, whole, 4)
+        assert np.isfinite(model.pipeline.decision_function(table.X)).all()
+
+    def test_take_the_memory_of_what_is_not_zero(self):
+        n, texts = 20_000, 20
+        rng = np.random.default_rng(0)
+        values = np.array([f"v{i}" for i in range(300)], dtype=object)
+        X = pd.DataFrame({f"c{j}": values[rng.integers(0, 300, n)] for j in range(texts)})
+        codes = scaled(X, X, "standard")
+        assert codes.shape == (n, texts * 100) and codes.nnz == n * texts  # 320 MB as an array
+        assert codes.data.nbytes + codes.indices.nbytes + codes.indptr.nbytes < 8 * n * texts * 2
