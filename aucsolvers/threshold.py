@@ -56,7 +56,7 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
     ``estimator_`` have one median and one standard deviation on the rows that both were fitted on.
 
     Cost: one fit and ``n_folds`` fits without a fold, of sampler and model. GeometricUnderSampler's width of a Gaussian
-    kernel is settled once; ZOVR's fits are made by dual coordinate ascent in the coordinates of its basis, a few
+    kernel is settled once; ZOVR's fits are made by the exact linear solver in the coordinates of its basis, a few
     milliseconds for hundreds of rows.
 
     On 25 development sets of ratio 14 to 80 (LIBSVM's, UCI's and scikit-learn's, cut to 15 to 60 positive rows), u2 and
