@@ -5,6 +5,7 @@ ledger knows of its end, and as KILLED elsewhere: first in the ledger, then in t
 """
 
 import os
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ def in_words(process: str) -> str:
 def is_gone(process: str) -> bool:
     """Tell whether a process of this host has ended; those of other hosts are left alone."""
     host, number, start = (*process.rsplit(":", 2), "", "")[:3]
-    if host != socket.gethostname() or not number.isdigit():
+    if host != socket.gethostname() or not re.fullmatch(r"[0-9]{1,9}", number):
         return False
     try:
         os.kill(int(number), 0)

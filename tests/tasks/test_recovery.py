@@ -64,7 +64,10 @@ class TestProcess:
         monkeypatch.setattr(os, "kill", not_ours)
         assert not is_gone(this_process())
 
-    @pytest.mark.parametrize("name", ["", "elsewhere:1:2", "elsewhere", f"{socket.gethostname()}:one:2", ":::"])
+    @pytest.mark.parametrize(
+        "name",
+        ["", "elsewhere:1:2", "elsewhere", f"{socket.gethostname()}:one:2", f"{socket.gethostname()}:²:2", ":::"],
+    )
     def test_of_another_host_or_none_nothing_is_known(self, name):
         assert not is_gone(name)
 
