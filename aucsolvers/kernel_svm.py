@@ -460,16 +460,17 @@ class _WorkingSet:
         A step rounds a gradient by eps times the scores, so nothing below a few times that can be removed.
         """
         dual, cache, done, missing = self.dual, self.cache, 0, 0
-        stop = ROUNDINGS * np.finfo(float).eps * max(1.0, np.abs(dual.scores()).max())
+        largest = max(1.0, np.abs(dual.scores()).max())
+        stop = ROUNDINGS * np.finfo(float).eps * largest
         state = dual.low, dual.high, dual.diagonal, dual.curvature, self.rise, self.fall, dual.beta, dual.pull
         while missing >= 0 and done < limit:
             steps, missing = _ascend(
                 cache.values, cache.slots, cache.last_use, self.kernel.constant, *state, stop, limit - done
             )
             done += steps
-            self.drift += steps * np.finfo(float).eps * max(1.0, np.abs(dual.pull).max())
             if missing >= 0:
                 cache.load(missing, self.rise, self.fall, dual.pull)
+        self.drift += done * np.finfo(float).eps * max(largest, np.abs(dual.pull).max())
         return done
 
     def gap(self):
