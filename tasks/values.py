@@ -13,8 +13,6 @@ import pandas as pd
 from scipy.sparse import csr_matrix
 from scipy.special import stdtrit
 
-from aucsolvers.metrics import logit_interval
-
 
 @dataclass(frozen=True)
 class Remote:
@@ -330,6 +328,8 @@ class MethodResult:
         again and are taken as fully dependent, so they narrow nothing. The training sets overlap: the interval
         speaks of the test rows' sampling and not of the training's.
         """
+        from aucsolvers.metrics import logit_interval  # not above: lists and help do without numba
+
         variances = self.fold_values("auc_variance")
         return logit_interval(self.mean_sd("auc")[0], float(self.repeats * variances.sum() / len(variances) ** 2))
 
