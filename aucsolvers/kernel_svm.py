@@ -53,7 +53,7 @@ SHRINK_BELOW = 0.75  # of the working rows: leaving some out moves all columns h
 # From so many rows on, every fourth is solved first, to a gap of 0.03 P(0) on them.
 SAMPLE_FROM, SAMPLE_STEP, SAMPLE_GAP = 10_000, 4, 0.03
 ROUNDINGS = 4  # of a score: no step is made for a gradient below
-MOST_REFRESHED = 10  # times that the gradient is computed afresh: where rounding is the limit, no more of them help
+MOST_REFRESHED = 10  # times that the gradient is computed afresh: where rounding is the limit, steps do not help
 
 
 # Estimator -------------------------------------------------------------------------------------------------------
@@ -332,13 +332,14 @@ def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, ca
         stuck = stuck and working.is_whole
         working.reopen()
         certifier.certify(updates)
-        if certifier.converged and refreshed < MOST_REFRESHED and working.drift * certifier.at_zero > certifier.target:
-            # what the steps have rounded might be more than the gap: from the dual point itself
+        fails = not certifier.converged and (stuck or updates >= max_iter)
+        if fails or (certifier.converged and working.drift * certifier.at_zero > certifier.target):
+            # what the steps have rounded might be more than the gap: the last word is that of the dual point itself
             working.refresh()
             certifier.certify(updates)
             refreshed += 1
         checkpoint = 2 * updates
-        if stuck:
+        if stuck or refreshed == MOST_REFRESHED:
             break
         if goal > certifier.goal:
             working.shrink()
@@ -358,6 +359,12 @@ class Dual(NamedTuple):
     offset: np.ndarray  # g_i
     beta: np.ndarray
     pull: np.ndarray  # v_i = y_i - g_i - f(x_i) - D_ii beta_i
+
+    def refresh(self, kernel, points):
+        """Compute the pull from beta alone."""
+        used = np.flatnonzero(self.beta)
+        scores = kernel.expand(points, points.take(used), self.beta[used])
+        self.pull[:] = self.y - self.offset - scores - self.diagonal * self.beta
 
     def take(self, rows):
         """Return a copy of the part of these rows."""
@@ -383,9 +390,9 @@ def _pose(points, y, cost, kernel, squared, beta, offset):
     low, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
     beta = np.zeros(len(y)) if beta is None or len(beta) != len(y) else np.clip(beta, low, high)
     offset = np.zeros(len(y)) if offset is None else np.asarray(offset, dtype=np.float64)
-    used = np.flatnonzero(beta)
-    pull = y - offset - kernel.expand(points, points.take(used), beta[used]) - diagonal * beta
-    return Dual(y, cost, low, high, diagonal, curvature + diagonal, offset, beta, pull)
+    dual = Dual(y, cost, low, high, diagonal, curvature + diagonal, offset, beta, np.empty(len(y)))
+    dual.refresh(kernel, points)
+    return dual
 
 
 class _Certifier:
@@ -502,9 +509,7 @@ class _WorkingSet:
 
     def refresh(self):
         """Compute the gradient of all rows, which are at work, from the dual point alone."""
-        dual, points, used = self.whole, self.all_points, np.flatnonzero(self.whole.beta)
-        scores = self.kernel.expand(points, points.take(used), dual.beta[used])
-        dual.pull[:] = dual.y - dual.offset - scores - dual.diagonal * dual.beta
+        self.whole.refresh(self.kernel, self.all_points)
         self.drift = 0.0
 
     def reopen(self):

@@ -50,10 +50,13 @@ def run(data: pd.DataFrame | str | Path, target: str | None = None, **options: A
     from flows.commands import make_config, run_flow
 
     name = options.pop("name", None) or (Path(data).stem if isinstance(data, (str, Path)) else "frame")
-    path = _kept(data, name) if isinstance(data, pd.DataFrame) else Path(data)
-    # the file's name holds a digest; what is drawn at random goes by the data set's name
-    config = make_config(None, options | {"data": str(path), "target": target, "name": name, "dataset": name})
-    return run_flow(config)[0]
+    options |= {"target": target, "name": name}
+    if isinstance(data, pd.DataFrame):
+        # the file's name holds a digest; what is drawn at random goes by the data set's name
+        options |= {"data": str(_kept(data, name)), "dataset": name}
+    else:
+        options["data"] = str(data)
+    return run_flow(make_config(None, options))[0]
 
 
 def _kept(frame: pd.DataFrame, name: str) -> Path:

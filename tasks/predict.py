@@ -12,7 +12,7 @@ model learnt to take them.
 
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ from tasks.errors import BadInput, RunFailed, nearest
 from tasks.files import CHUNK, file_sha256, open_plain
 from tasks.manifests import read_manifest
 from tasks.models import KeptModel, load_ranker
-from tasks.readers import RawTable
+from tasks.readers import AMBIGUOUS, Marks, RawTable
 from tasks.values import ConversionRule, RawFile
 
 BLOCK_CELLS = 1 << 22  # numbers that are scored at once: 32 MB of them
@@ -353,8 +353,25 @@ def _no_rows(raw: RawFile) -> BadInput:
 
 def read_rows(model: KeptModel, raw: RawFile, fit: Fit, rows: int = chunks.ROWS) -> Iterator[Rows]:
     """Yield the rows in order as the model takes them, at most so many at a time."""
+    marks: dict[int, frozenset[str]] = defaultdict(frozenset)
     for piece in chunks.pieces(raw, fit.rule, rows, fit.texts):
+        for place, found in piece.marks.items():
+            marks[place] |= found  # of all rows so far: in how many pieces they come is not to matter
+        _refuse_ambiguous(model, piece, marks, raw.path.name)
         yield _frame(model, piece, raw.path.name) if model.columns else _matrix(model, piece, raw.path.name)
+
+
+def _refuse_ambiguous(model: KeptModel, piece: RawTable, marks: Marks, file: str) -> None:
+    """Refuse a column of numbers of which nobody can tell what its dots mean."""
+    names = unique_names([str(name) for name in piece.X.columns]) if marks else []
+    odd = [
+        name for place, name in enumerate(names) if model.columns.get(name) == "number" and marks[place] >= AMBIGUOUS
+    ]
+    if odd:
+        raise BadInput(
+            f"{file}: expected numbers with one decimal mark in column '{odd[0]}', got commas as in 999,50 and dots as "
+            "in 1.234, which may divide thousands. Write all of them in one way."
+        )
 
 
 def _frame(model: KeptModel, piece: RawTable, file: str) -> pd.DataFrame:

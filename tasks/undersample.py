@@ -120,7 +120,14 @@ def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed:
 def _fit_neighbours(sampler: Any, y: np.ndarray, method: MethodConfig) -> None:
     """Let a sampler between neighbours, SMOTE and its kind, take as many as a class has, unless the config says."""
     most, n_rare = sampler.get_params().get("k_neighbors"), int(min((y > 0).sum(), (y < 0).sum()))
-    if isinstance(most, int) and "k_neighbors" not in method.sampler_settings and 1 < n_rare <= most:
+    if not isinstance(most, int):
+        return
+    if n_rare < 2:
+        raise ValueError(
+            f"Expected two rows of either class for sampler '{method.sampler}', which makes rows between neighbours, "
+            f"got one among the {len(y)} of a fold. Take fewer folds, or sampler random or mwmote."
+        )
+    if "k_neighbors" not in method.sampler_settings and n_rare <= most:
         sampler.set_params(k_neighbors=n_rare - 1)
 
 

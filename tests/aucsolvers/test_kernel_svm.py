@@ -436,6 +436,21 @@ class TestCertificate:
             converged += svm.status_ == "converged"
         assert converged > 5
 
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("max_iter", [3, 50, 3000])
+    def test_the_last_word_is_that_of_the_dual_point_also_where_steps_run_out(self, max_iter):
+        """Kernels of up to 1e13: the gradient kept has lost P by then, the coefficients that are published have not."""
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            n, unit = int(rng.integers(6, 30)), 10.0 ** rng.integers(1, 4)
+            X = np.round(np.abs(rng.normal(size=(n, 3))) * unit + 10)
+            y, sign = (np.arange(n) % 3 == 0).astype(int), np.where(np.arange(n) % 3 == 0, 1, -1)
+            svm = KernelSVM(C=1e4, kernel="poly", gamma=1.0, coef0=1.0, warm_start=True, max_iter=max_iter)
+            svm.fit(X, y).set_params(C=10.0 ** rng.integers(1, 4)).fit(X, y)
+            scores = svm.decision_function(X)
+            told = 0.5 * full_beta(svm, n) @ scores + svm.C * np.maximum(0, 1 - sign * scores).sum()
+            assert svm.objective_ == pytest.approx(told, rel=1e-3)
+
     def test_ends_where_only_rounding_is_left(self):
         svm = KernelSVM(tol=0.0, gamma=1.0).fit(*moons())
         assert svm.n_iter_ < 10**5 and svm.dual_gap_ < 1e-12

@@ -50,6 +50,14 @@ def test_folds_hang_on_seed_and_name_and_not_on_the_bytes_of_the_frame(tmp_path,
     assert len(list((tmp_path / "home" / "frames").iterdir())) == 2
 
 
+def test_a_file_keeps_its_own_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    claims().to_csv(tmp_path / "table.csv", index=False)
+    result = run("table.csv", "fraud", positive="yes", methods=("ls_svm",), folds=2, name="experiment")
+    assert (result.name, result.datasets[0].name) == ("experiment", "table")
+
+
 def test_a_name_that_is_no_name_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))

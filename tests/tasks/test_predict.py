@@ -295,6 +295,20 @@ class TestColumns:
         path = new_rows(tmp_path, frame.assign(colour=1))
         np.testing.assert_array_equal(scored(model, path, drop=("colour",))["score"], model.ranker.predict(frame))
 
+    @pytest.mark.parametrize("rows", [1, 7, 10_000])
+    @pytest.mark.parametrize("turn", [1, -1])
+    def test_commas_and_dots_in_a_column_of_numbers_are_refused_in_pieces_of_any_size(
+        self, rows, turn, trained, tmp_path
+    ):
+        _, model = trained
+        frame = claims(300).drop(columns=["fraud", "id"])
+        amounts = ["1.234"] * 250 + ["999,50"] * 50
+        mixed = frame.assign(amount=amounts[::turn], age=frame["age"].astype(str))
+        path = new_rows(tmp_path, mixed, sep=";")
+        assert "one decimal mark in column 'amount', got commas as in 999,50" in refused(model, path, rows=rows)
+        path = new_rows(tmp_path, mixed.assign(amount="999,50"), sep=";")
+        assert len(scored(model, path, rows=rows)) == 300
+
     def test_columns_that_cannot_be_read_can_be_left_out(self, trained, tmp_path):
         _, model = trained
         frame = claims(20).drop(columns=["fraud", "id"])

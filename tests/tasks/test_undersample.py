@@ -213,3 +213,13 @@ def test_smote_takes_as_many_neighbours_as_there_are_unless_the_config_says(n_po
 def test_auto_goes_by_the_rarer_class_whichever_is_positive(ratio, scheme):
     method = MethodConfig(solver="ls_svm", sampler="auto")
     assert settle_sampler(method, SimpleNamespace(imbalance_ratio=ratio)).sampler == scheme
+
+
+@pytest.mark.parametrize("sampler", ["smote", "imblearn.over_sampling.BorderlineSMOTE"])
+def test_a_single_row_has_no_neighbours_and_it_is_said(sampler):
+    rows = blobs(60, 59).rows(np.arange(1, 60))
+    assert (rows.y > 0).sum() == 1
+    with pytest.raises(
+        ValueError, match=f"Expected two rows of either class for sampler '{sampler}'.* Take fewer folds"
+    ):
+        drawn(rows, sampler)
