@@ -25,7 +25,7 @@ from aucsolvers._ranking import Ranking, ascending, auc_of_classes
 
 Z_95 = 1.959963984540054  # the 97.5 % point of the standard normal distribution
 IQR_OF_NORMAL = 1.349  # interquartile range of the normal distribution, in standard deviations
-MOST_POINTS = 500  # quantiles that stand for a class of more rows
+MOST_POINTS = 200  # quantiles that stand for a class of more rows
 GRID_POINTS = 33  # cuts tried at quantiles of either class, and between the medians
 LEAST_BANDWIDTH = 1e-12  # relative to the largest score: below, a class's scores differ by rounding
 
@@ -207,7 +207,7 @@ def smoothed_gmean_threshold(y, scores):
     a normal kernel about each of its scores, and t is the best cut between the two estimates. Both have one bandwidth,
     as a class that is smoothed more than the other pushes the cut away: the geometric mean of Silverman's for either
     class, 0.9 min(sd, IQR/1.349) n^(-1/5) for n rows. A class whose scores are all equal has none: then it is the
-    other's, and if neither has one, t is ``best_gmean_threshold``'s. Of more than 500 rows, 500 quantiles are taken.
+    other's, and if neither has one, t is ``best_gmean_threshold``'s. Of more than 200 rows, 200 quantiles are taken.
 
     References
     ----------

@@ -50,7 +50,7 @@ LEAST_ERROR = 0.1  # that a look may teach: one that was lucky must not make all
 # After a pass the free rows, mostly few, are swept until their gradients' range is such a part of the pass's, but at
 # most so often: the primal's objective is as far off as they are, where the dual's is off by their squares.
 SETTLED, SWEEPS = 0.3, 10
-FEWEST_DRAWS = 256  # of random numbers at a time: to call the generator costs as much as a few dozen visits
+FEWEST_DRAWS = 2048  # of random numbers at a time: a call costs as much as a few hundred visits
 TIGHTEST = 0.01  # part of the range that is left when it is tightened: the gap falls about as the range does
 # A visit costs about 1.2 ns per dense column and 3 ns per stored entry of a sparse row (measured).
 SPARSE_PAYS_BELOW = 0.3

@@ -310,7 +310,7 @@ def twin(X, y, C, squared, passes, seed):
 
     for _ in range(passes):
         if len(draws) < active:
-            draws = list(rng.integers(2**32, size=max(2 * n, 256), dtype=np.uint32))
+            draws = list(rng.integers(2**32, size=max(2 * n, 2048), dtype=np.uint32))
         left, shrunk, top, bottom = visit(shuffle(order[:active]), high, low)
         order[:active], active = left + shrunk, len(left)
         if top - bottom > pg_range:
@@ -556,7 +556,8 @@ class TestState:
         half = solve(X, y, tol=1e-10, max_iter=20)
         done = solve(X, y, tol=1e-10, max_iter=10**5, seed=1, alpha=half.state["alpha"])
         assert done.history["dual_gap"][0] == pytest.approx(half.dual_gap, rel=1e-9)
-        assert_allclose(done.objective, solve(X, y, tol=1e-10, max_iter=10**5).objective, rtol=1e-9)
+        within = 1e-10 * len(y)  # tol P(0), which either may be above the minimum
+        assert_allclose(done.objective, solve(X, y, tol=1e-10, max_iter=10**5).objective, atol=within, rtol=0.0)
 
     def test_clone_pickle_pipeline_and_search(self, cancer):
         X, y = cancer
