@@ -177,9 +177,12 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return features
 
     def _moved(self, X):
-        """Return the rows of X less the centre, dense then; or X, if there is none."""
+        """Return the rows of X in float64, less the centre and dense if there is one.
+
+        In single precision the least eigenvalues of the landmarks' kernel would be rounding, which L^(-1/2) multiplies.
+        """
         if self.centre_ is None:
-            return X
+            return X.astype(np.float64, copy=False)
         return (X.toarray() if sparse.issparse(X) else X) - self.centre_
 
     def __sklearn_tags__(self):

@@ -45,6 +45,19 @@ def test_products_with_a_landmark_are_the_kernel(rings, kernel, layout):
     assert np.allclose(Z @ Z[marks].T, kernel_of(features, X, X[marks]), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("kernel", ["gaussian", "polynomial"])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_single_precision_rows_have_the_features_of_double(kernel, layout):
+    """Rows of small whole numbers, which are the same in both; many landmarks, some of them copies: L is singular."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, size=(300, 6)) * (rng.random((300, 6)) < 0.5)
+    found = [
+        KernelFeatures(kernel, gamma=0.1, n_components=200, random_state=0).fit(rows).transform(rows)
+        for rows in (layout(X.astype(np.float64)), layout(X.astype(np.float32)))
+    ]
+    assert np.allclose(*found, rtol=0, atol=1e-9)
+
+
 def test_the_certified_optimum_is_that_of_the_kernel_problem(rings):
     """With every row a landmark nothing is approximate: in the expansion's coefficients it is a linear system.
 
