@@ -42,7 +42,7 @@ class SolverResult:
 
 
 class Trace:
-    """Collects the points of ``history_``; the clock runs from construction, certificates included."""
+    """Collects the points of ``history_``, one per number of updates; the clock runs from construction."""
 
     NAMES = ("updates", "objective", "dual_gap", "auc", "time_s")
 
@@ -58,7 +58,12 @@ class Trace:
         self.add_with_auc(updates, objective, dual_gap, auc_of_classes(positive_scores, negative_scores))
 
     def add_with_auc(self, updates, objective, dual_gap, area, time_s=None):
-        """Add a point whose AUC is known already, cheaper than from two arrays of scores; its time is now or given."""
+        """Add a point whose AUC is known already, cheaper than from two arrays of scores; its time is now or given.
+
+        It takes the place of one after as many updates: a solver that looks again, without one more, has a better word.
+        """
+        if self._points and self._points[-1][0] == updates:
+            self._points.pop()
         self._points.append((updates, objective, dual_gap, area, self.time if time_s is None else time_s))
 
     def as_history(self):

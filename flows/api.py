@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pandas as pd
 import pyarrow as pa
@@ -63,7 +64,7 @@ def _kept(frame: pd.DataFrame, name: str) -> Path:
     """Write a DataFrame as Parquet, the digest of its contents in the file's name; return where."""
     folder = home() / "frames"
     folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f"draft-{os.getpid()}"
+    draft = folder / f"draft-{uuid4().hex}"  # a name of this call's own: other threads may have frames of theirs
     try:
         plain = frame.reset_index(drop=True).rename(columns=str)
         parquet.write_table(pa.Table.from_pandas(plain, preserve_index=False), draft)

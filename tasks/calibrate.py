@@ -14,13 +14,14 @@ from sklearn.pipeline import Pipeline
 from aucsolvers.adapters import ScoreColumn
 from aucsolvers.threshold import left_out_scores
 from tasks.configuration import ExperimentConfig, MethodConfig
+from tasks.convert import load
 from tasks.fit import Samples, fit_scorer
 from tasks.log import run_logger
-from tasks.search import inner_splits
+from tasks.search import inner_splits, n_rare, threshold_rule
 from tasks.seeds import seed_for
 from tasks.split import row_keys
 from tasks.undersample import draw_sample, remainder, sampler_stands
-from tasks.values import Split, Table
+from tasks.values import Dataset, Split, Table
 
 
 def fit_calibrator(scores: np.ndarray, y: np.ndarray, how: str) -> CalibratedClassifierCV:
@@ -45,6 +46,25 @@ def _calibrated(scores: np.ndarray, y: np.ndarray, how: str) -> CalibratedClassi
 def calibration_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Split, ...]:
     """Return the divisions for ``out_of_fold_scores``; none where training rows do not go into two folds."""
     return inner_splits(train, config, seed_for(seed, "calibration splits"))
+
+
+def settle_threshold(
+    config: ExperimentConfig, method: MethodConfig, dataset: Dataset, splits: tuple[Split, ...], seed: int
+) -> ExperimentConfig:
+    """Return the config with ``threshold: auto`` decided for all models of a method, those of the folds and the last.
+
+    Decided fold by fold, near the border or where not all training rows divide, the folds would estimate another rule
+    than the one that the last model goes by. The fold with the fewest rare rows decides.
+    """
+    if config.validation.threshold != "auto":
+        return config
+    table, divided = load(dataset), []
+    for split in splits:
+        train = table.rows(split.train)
+        divided.append(calibration_splits(train, config, seed_for(seed, "train", split.fold)))
+    fewest = min(splits, key=lambda split: n_rare(table.y[split.train]))
+    rule = threshold_rule(table.rows(fewest.train), min(divided, key=len), method, config)
+    return config.model_copy(update={"validation": config.validation.model_copy(update={"threshold": rule})})
 
 
 def out_of_fold_scores(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tasks.calibrate import settle_threshold
 from tasks.catalogue import short_name
 from tasks.check import check
 from tasks.configuration import ExperimentConfig, MethodConfig
@@ -53,6 +54,7 @@ def compute(
     start = time.perf_counter()
     dataset, splits, refit = prepared.dataset, prepared.splits, prepared.refit
     settled = settle_sampler(method, dataset)
+    config = settle_threshold(config, settled, dataset, prepared.divisions, seed)
     choices = call(search, dataset, prepared.divisions, settled, config, seed)
     samples = call(undersample, dataset, prepared.divisions, choices, settled, config.preprocessing, seed)
     models = call(train, dataset, prepared.divisions, samples, choices, settled, config, seed)

@@ -21,7 +21,6 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 Scalar = bool | int | float | str | None
 Grids = dict[str, tuple[Scalar, ...]]
 MOST_CANDIDATES = 1000
-ROWS_A_WEIGHT = 10  # of the rarer class, for each feature: with fewer, events per variable, fits are known to be close
 STRATEGIES = ("auto", "majority", "minority", "not minority", "not majority", "all")  # imbalanced-learn's
 LABELS = (-1, 1)  # as solvers and samplers see them
 SCALES = ("standard", "minmax", "quantile", "unit_rows", "centred_unit_rows", "piecewise", "none")
@@ -401,17 +400,6 @@ class ValidationConfig(Strict):
     threshold: Literal["auto", "training", "out_of_fold", "out_of_fold_smoothed"] = "auto"
     split: Literal["stratified", "grouped_by_duplicates"] = "stratified"  # grouped: copies stay on one side
     held_out: float = Field(default=0.0, ge=0.0, le=0.5)  # the share of rows that nothing is trained or chosen on
-
-    def threshold_for(self, method: MethodConfig, n_rare: int, n_features: int) -> str:
-        """Return how the method's threshold is set with so many training rows of the rarer class, where folds go.
-
-        auto is out_of_fold_smoothed where a method may score its training rows apart however new ones fall: where it
-        knows them by heart, and where even linear scores have few rare rows for each of their weights.
-        """
-        if self.threshold != "auto":
-            return self.threshold
-        is_fitted_closely = method.knows_its_rows or n_rare < ROWS_A_WEIGHT * n_features
-        return "out_of_fold_smoothed" if is_fitted_closely else "training"
 
     @property
     def grouped(self) -> bool:

@@ -17,21 +17,22 @@ from joblib import Parallel, delayed
 from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
 from aucsolvers.threshold import standardised
 from tasks.catalogue import GAMMA_FACTOR
-from tasks.configuration import ExperimentConfig, MethodConfig, is_number
+from tasks.configuration import ExperimentConfig, MethodConfig, PreprocessingConfig, is_number
 from tasks.convert import load
 from tasks.errors import BadInput
 from tasks.fit import build_kernel, build_solver, fitting_rows, refuse_too_large, reproducible_fits
 from tasks.log import run_logger
-from tasks.preprocess import transform
+from tasks.preprocess import make_preprocessing, transform
 from tasks.progress import announce
 from tasks.seeds import seed_for
 from tasks.split import make_splits, row_keys
 from tasks.stage import stage
-from tasks.undersample import draw_sample
+from tasks.undersample import draw_sample, takes_sparse
 from tasks.values import Choice, Dataset, Split, Table
 
 SMALL_REGULARISES = ("C", "lam2", "gamma", GAMMA_FACTOR)
 LARGE_REGULARISES = ("lam",)
+ROWS_A_WEIGHT = 10  # of the rarer class: with fewer, in the language of statistics events per variable, fits are close
 VALUE = "value"  # the column of the first parameter
 
 
@@ -119,7 +120,7 @@ def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Spl
 
     None where they do not go into two.
     """
-    most = min(config.validation.inner_folds, int((train.y > 0).sum()), int((train.y < 0).sum()))
+    most = min(config.validation.inner_folds, n_rare(train.y))
     groups = row_keys(train.X) if config.validation.grouped else None
     for folds in range(most, 1, -1):
         with suppress(BadInput):
@@ -182,11 +183,31 @@ def _cross_fitted(
 
 
 def threshold_rule(train: Table, splits: tuple[Split, ...], method: MethodConfig, config: ExperimentConfig) -> str:
-    """Return how the method's threshold is set on these training rows, which have these divisions, if any."""
-    if config.validation.threshold == "auto" and not splits:
+    """Return how the method's threshold is set on these training rows, which have these divisions, if any.
+
+    auto is out_of_fold_smoothed where a method may score its training rows apart however new ones fall: where it knows
+    them by heart, and where even linear scores have few rare rows for each of their weights.
+    """
+    if config.validation.threshold != "auto":
+        return config.validation.threshold
+    if not splits:
         return "training"
-    n_rare = int(min((train.y > 0).sum(), (train.y < 0).sum()))
-    return config.validation.threshold_for(method, n_rare, train.X.shape[1])
+    if method.knows_its_rows:
+        return "out_of_fold_smoothed"
+    usual = config.preprocessing
+    weights = max(_width(train, method, usual.settled(scale)) for scale in method.scales(usual.scales))
+    return "out_of_fold_smoothed" if n_rare(train.y) < ROWS_A_WEIGHT * weights else "training"
+
+
+def n_rare(y: np.ndarray) -> int:
+    """Return how many labels are those of the rarer class."""
+    return min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
+
+
+def _width(train: Table, method: MethodConfig, settled: PreprocessingConfig) -> int:
+    """Return how many columns a solver sees: a text has one for each of its values, a piecewise linear number six."""
+    preprocessing = make_preprocessing(train.X, settled, takes_sparse(method)).fit(train.X)
+    return transform(preprocessing, train.X[:1]).shape[1]
 
 
 def best_cut(rule: str) -> Callable[..., float]:

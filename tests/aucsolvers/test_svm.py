@@ -230,6 +230,13 @@ class TestCertificate:
         late = [few[-1] - many[-1] for few, many in zip(foreseen, always, strict=True)]
         assert min(late) >= 0 and np.mean(late) <= 2 * len(y)
 
+    @pytest.mark.parametrize("seed", [2, 30, 33, 34, 36, 39])
+    def test_a_second_look_after_as_many_updates_takes_the_place_of_the_first(self, seed):
+        """Small numbers: the slopes of descent's last point are a better dual point already, without one more step."""
+        X = 1e-3 * np.random.default_rng(seed).normal(size=(15, 3))
+        svm = LinearSVM(loss="squared_hinge", fit_intercept=False, random_state=0).fit(X, X[:, 0] > 0.5e-3)
+        assert (np.diff(svm.history_["updates"]) > 0).all() and svm.history_["dual_gap"][-1] == svm.dual_gap_
+
     def test_the_gap_has_no_floor_from_rounding(self, cancer):
         """The gap gets to 1e-25 of P(0), far below what subtracting D from P could show."""
         X, y = cancer

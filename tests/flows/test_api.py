@@ -2,11 +2,15 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
+import pandas as pd
 import pytest
 from installed import claims, environment
 
+from flows import api
 from flows.api import run
 from tasks.errors import BadInput
 
@@ -56,6 +60,24 @@ def test_a_file_keeps_its_own_name(tmp_path, monkeypatch):
     claims().to_csv(tmp_path / "table.csv", index=False)
     result = run("table.csv", "fraud", positive="yes", methods=("ls_svm",), folds=2, name="experiment")
     assert (result.name, result.datasets[0].name) == ("experiment", "table")
+
+
+def test_frames_of_two_threads_are_kept_apart(tmp_path, monkeypatch):
+    """Both are written before either has its name: by one name for the draft, one thread trained on the other's."""
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    together, write = Barrier(2, timeout=60), api.parquet.write_table
+
+    def write_at_once(*arguments):
+        write(*arguments)
+        together.wait()
+
+    monkeypatch.setattr(api.parquet, "write_table", write_at_once)
+    frames = [claims(), claims().iloc[::-1].reset_index(drop=True)]
+    with ThreadPoolExecutor(2) as threads:
+        paths = list(threads.map(api._kept, frames, ["frame", "frame"]))
+    for frame, path in zip(frames, paths, strict=True):
+        pd.testing.assert_frame_equal(pd.read_parquet(path), frame, check_dtype=False)
+    assert sorted((tmp_path / "home" / "frames").iterdir()) == sorted(paths)
 
 
 def test_a_name_that_is_no_name_is_refused(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from aucsolvers import Ranker
 from aucsolvers.metrics import auc, gmean
 from tasks.calibrate import calibration_splits, fit_calibrator, out_of_fold_scores
+from tasks.cell import compute, divide, plainly
 from tasks.configuration import ExperimentConfig
 from tasks.convert import convert, load
 from tasks.download import download
@@ -401,6 +402,37 @@ def test_linear_scores_of_few_rare_rows_know_them_too(n_pos, rule):
     """Ten rows of the rarer class for each weight: with fewer, scores of training rows are apart by the fit alone."""
     table = blobs(n=2 * 6 * n_pos, ratio=6)
     assert fitted({"solver": "ls_svm", "grid": [0.1]}, table)[2].threshold_set_on == rule
+
+
+@pytest.mark.parametrize(
+    ("change", "scale", "rule"),
+    [
+        (lambda frame: frame, "standard", "training"),
+        (lambda frame: frame.assign(c="kept"), "standard", "training"),
+        (lambda frame: frame.assign(c=frame.index % 7).astype({"c": str}), "standard", "out_of_fold_smoothed"),
+        (lambda frame: frame, "piecewise", "out_of_fold_smoothed"),
+        (lambda frame: frame, ("standard", "piecewise"), "out_of_fold_smoothed"),
+    ],
+    ids=["three numbers", "a text", "seven texts", "six hats each", "perhaps hats"],
+)
+def test_weights_are_counted_where_the_solver_sees_them(change, scale, rule):
+    """A column of seven texts has seven weights, and a piecewise linear one six."""
+    table = blobs(n=360, ratio=5)  # 36 positive rows in either half: of three columns or a few more
+    table = Table(change(table.X), table.y)
+    found = fitted({"solver": "ls_svm", "grid": [0.1]}, table, preprocessing={"scale": scale})[2]
+    assert found.threshold_set_on == rule
+
+
+@pytest.mark.parametrize(("n_pos", "rule"), [(39, "out_of_fold_smoothed"), (40, "training")])
+def test_a_threshold_is_set_by_one_rule_in_all_folds_and_in_the_refit(tmp_path, n_pos, rule):
+    """Of 39 positive rows folds of four have 29 or 30: decided fold by fold, some models would go by one rule, some by
+    the other."""
+    table = blobs(n=5 * n_pos, ratio=5)
+    table.X.assign(sign=table.y).to_csv(tmp_path / "near.csv", index=False)
+    whole = config({"solver": "ls_svm", "grid": [0.1]}, validation={"folds": 4})
+    dataset = convert.fn(download.fn("near", str(tmp_path / "near.csv"), None), ConversionRule("sign", "1"))
+    result = compute(divide(dataset, whole, plainly), whole.methods[0], whole, 3, plainly)
+    assert [model.threshold_set_on for model in (*result.models, result.final)] == [rule] * 5
 
 
 def test_copies_that_go_into_no_two_folds_leave_the_training_rows():
