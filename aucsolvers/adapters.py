@@ -2,6 +2,8 @@
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers.committee import Committee
@@ -40,6 +42,7 @@ class ProbabilityScorer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def fit(self, X, y):
         """Fit a clone of the estimator to rows X and labels y of two classes; return self."""
         self.estimator_ = clone(self.estimator).fit(X, y)
+        take_columns(self, self.estimator_)
         self.classes_ = self.estimator_.classes_
         if len(self.classes_) != 2:
             raise ValueError(f"Expected two classes, got {len(self.classes_)}. Choose one class as positive first.")
@@ -54,6 +57,19 @@ class ProbabilityScorer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the estimator's own labels, shape (n_samples,)."""
         check_is_fitted(self)
         return self.estimator_.predict(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
+def take_columns(model, fitted):
+    """Let a model around a fitted one know the columns that this was fitted to, as far as it tells."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        vars(model).pop(name, None)  # of an earlier fit
+        if hasattr(fitted, name):
+            setattr(model, name, getattr(fitted, name))
 
 
 class ScoreColumn(ClassifierMixin, BaseEstimator):
@@ -83,6 +99,11 @@ class ScoreColumn(ClassifierMixin, BaseEstimator):
     def predict(self, X):
         """Return ``classes_[1]`` where the score is above 0."""
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
+
+
+def scores_by_probability(scorer):
+    """Return whether the scores are probabilities, whose unit is that of every other model's: not to be stretched."""
+    return isinstance(scorer[-1] if isinstance(scorer, Pipeline) else scorer, ProbabilityScorer)
 
 
 def chains(pipeline):

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from aucsolvers._base import BinaryScorer, two_labels
 from aucsolvers._params import as_generator, check_count
-from aucsolvers.adapters import ProbabilityScorer
+from aucsolvers.adapters import ProbabilityScorer, scores_by_probability, take_columns
 from aucsolvers.metrics import best_gmean_threshold, smoothed_gmean_threshold
 
 
@@ -53,7 +53,8 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
     -----
     A pairwise loss does not see a constant that is added to all scores, and in a narrow kernel a row weighs the more in
     its own score, the fewer rows there are. So each fold's scores are shifted and stretched: its model and
-    ``estimator_`` have one median and one standard deviation on the rows that both were fitted on.
+    ``estimator_`` have one median and one standard deviation on the rows that both were fitted on. Probabilities are
+    taken as they are.
 
     Cost: one fit and ``n_folds`` fits without a fold, of sampler and model. GeometricUnderSampler's width of a Gaussian
     kernel is settled once; ZOVR's fits are made by the exact linear solver in the coordinates of its basis, a few
@@ -97,14 +98,13 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         splits = list(folds.split(signs[kept], signs[kept]))
         found = self._scores_without(_safe_indexing(X, kept), y[kept], [part for part, _ in splits])
-        scores[kept] = left_out_scores(scores[kept], splits, found)
+        scores[kept] = left_out_scores(scores[kept], splits, found, scores_by_probability(self.estimator_))
         self.left_out_scores_, self.threshold_ = scores, smoothed_gmean_threshold(signs, scores)
         return self
 
     def _fit_model(self, X, y):
         """Fit sampler and estimator; return the rows that may have a part in the model: those kept, or all."""
-        for name in ("sampler_", "n_features_in_", "feature_names_in_"):
-            vars(self).pop(name, None)  # of an earlier fit
+        vars(self).pop("sampler_", None)  # of an earlier fit
         self.estimator_, kept, self._resamples = self._scorer(), np.arange(len(y)), False
         if self.sampler is None:
             self.estimator_.fit(X, y)
@@ -116,9 +116,7 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
             # a row that is there twice would be fitted on in one fold and left out in another
             self._resamples = not choice_stands(self.sampler_) or len(np.unique(chosen)) < len(chosen)
             kept = kept if self._resamples else chosen
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
+        take_columns(self, self.estimator_)
         return kept
 
     def _scores_without(self, X, y, parts):
@@ -158,7 +156,9 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        chain = [get_tags(one).input_tags for one in (self.sampler, self.estimator) if one is not None]
+        tags.input_tags.sparse = all(one.sparse for one in chain)
+        tags.input_tags.allow_nan = all(one.allow_nan for one in chain)
         return tags
 
 
@@ -174,16 +174,19 @@ def choice_stands(sampler):
     return isinstance(sampler, RandomUnderSampler)
 
 
-def left_out_scores(usual, splits, found):
+def left_out_scores(usual, splits, found, are_probabilities=False):
     """Return each row's score by the model of its split, in the unit of ``usual``, a model of all rows.
 
     ``splits`` are pairs of rows fitted on and rows left out, ``found`` all rows' scores by the model of each. It is
     shifted and stretched to the median and standard deviation that ``usual`` has on the rows that both were fitted on.
+    Probabilities have one unit: stretched, they would leave [0, 1], and the cut with them.
     """
     scores = np.empty(len(usual))
     for (part, held_out), by_part in zip(splits, found, strict=True):
-        own_units = standardised(by_part[held_out], by_part[part])
-        scores[held_out] = own_units * usual[part].std() + np.median(usual[part])
+        scores[held_out] = by_part[held_out]
+        if not are_probabilities:
+            own_units = standardised(by_part[held_out], by_part[part])
+            scores[held_out] = own_units * usual[part].std() + np.median(usual[part])
     return scores
 
 

@@ -7,7 +7,7 @@ this process tells of its runs, and the next command of this one.
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,8 @@ from uuid import UUID
 from filelock import FileLock, Timeout
 from httpx import HTTPStatusError, TransportError
 from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.responses import FlowRunResponse
+from prefect.exceptions import ObjectNotFound
 from rich.console import Console
 
 from flows.commands import recover
@@ -150,7 +152,7 @@ class Serving:
     def _start_due(self) -> None:
         for run in scheduler.due_runs(self.client, self.deployed):
             busy = run.deployment_id in {other.deployment_id for other in self.running.values()}
-            if len(self.running) >= self.limit or busy or not scheduler.take(self.client, run):
+            if len(self.running) >= self.limit or busy or not self._take(run):
                 continue
             name = next(d.name for d in self.deployed if d.id == run.deployment_id)
             log = self.logs / f"{run.id}.log"
@@ -158,17 +160,29 @@ class Serving:
             self.running[run.id] = Running(name, run.deployment_id, process, log)
             self._say(name, f"started, {scheduler.cause(run)} ({run.name})")
 
+    def _take(self, run: FlowRunResponse) -> bool:
+        """Take a run that is due; tell whether it was still there, and nobody else's."""
+        try:
+            return scheduler.take(self.client, run)
+        except ObjectNotFound:
+            return False
+
     def _settle(self, run_id: UUID, reason: str = "") -> None:
         """Tell how a run ended whose process has, and bring to an end what that left open."""
         run = self.running[run_id]
-        found = self.client.read_flow_run(run_id)
-        if found.state is None or not found.state.is_final():
-            crash(self.client, found, reason or run.how_it_ended())
+        reason = reason or run.how_it_ended()
+        try:
             found = self.client.read_flow_run(run_id)
+            if found.state is None or not found.state.is_final():
+                crash(self.client, found, reason)
+                found = self.client.read_flow_run(run_id)
+            told = f"{found.state.name.lower()}: {found.state.message or 'no reason was given'}"
+        except ObjectNotFound:
+            told = f"deleted from Prefect while it ran; {reason}"
         del self.running[run_id]
         recover()
         run.log.unlink(missing_ok=True)
-        self._say(run.deployment, f"{found.state.name.lower()}: {found.state.message or 'no reason was given'}")
+        self._say(run.deployment, told)
 
     # Data files ---------------------------------------------------------------------------------------------------
 
@@ -202,4 +216,5 @@ class Serving:
             watch = FileWatch(Path(source), scheduler.started_for(self.client, deployment))
             self.watches[deployment.id] = watch
         if sha256 := watch.look():
-            scheduler.start_for(self.client, deployment, sha256)
+            with suppress(ObjectNotFound):  # deleted since it was listed: the next step says so
+                scheduler.start_for(self.client, deployment, sha256)

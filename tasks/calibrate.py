@@ -11,7 +11,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from aucsolvers.adapters import ScoreColumn
+from aucsolvers.adapters import ScoreColumn, scores_by_probability
 from aucsolvers.threshold import left_out_scores
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.convert import load
@@ -87,7 +87,7 @@ def out_of_fold_scores(
     Of several candidates it is the score of their committee.
 
     A fold's scores are shifted and stretched so that its model and ``model`` have one median and one standard deviation
-    on the rows that both were fitted on.
+    on the rows that both were fitted on. Probabilities are taken as they are.
     """
     if not divisions:
         raise ValueError(
@@ -107,7 +107,8 @@ def out_of_fold_scores(
         }
         found = fit_scorer(table, part, parts, method, candidates, own).decision_function(train.X)
         left_out, both = inner.test[kept[inner.test]], inner.train[kept[inner.train]]
-        scores[left_out] = left_out_scores(usual, [(both, left_out)], [found])[left_out]
+        as_they_are = scores_by_probability(model)
+        scores[left_out] = left_out_scores(usual, [(both, left_out)], [found], as_they_are)[left_out]
     return scores
 
 

@@ -272,7 +272,7 @@ def _measured(rule: str, profile: ScoreProfile, scores: np.ndarray) -> tuple[str
     rows = len(scores)
     if rule == "max_ks":
         return "Kolmogorov-Smirnov statistic", kolmogorov_smirnov(profile, scores), ks_by_chance(profile, rows)
-    bins = bins_for(rows)
+    bins = bins_for(min(profile.n_rows, rows))
     name = f"population stability index in {bins} bins"
     return name, psi(profile, scores, bins), psi_by_chance(profile, rows, bins)
 

@@ -141,7 +141,7 @@ def psi_by_chance(expected: ScoreProfile, n_rows: int, bins: int = BINS) -> floa
 
 
 def bins_for(n_rows: int) -> int:
-    """Return how many bins to compare so many rows in.
+    """Return how many bins to compare so many rows in: those of the smaller sample, earlier scores or today's.
 
     With 20 rows a bin the index of undrifted rows is beyond 0.25 less than once in ten times; with 40 rows in ten bins
     it is every other time.

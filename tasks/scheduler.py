@@ -5,6 +5,7 @@ it then lives as long as the command: `aucflow deploy` writes what `aucflow serv
 """
 
 import asyncio
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -152,16 +153,20 @@ def _as_deployment(found: DeploymentResponse) -> Deployment:
 
 
 def due_runs(client: SyncPrefectClient, deployed: tuple[Deployment, ...]) -> tuple[FlowRunResponse, ...]:
-    """Return the runs whose time has come, one for each deployment; of several, the last stands for all."""
+    """Return the runs whose time has come; of several of a deployment that do the same, the last stands for all.
+
+    One that was started by hand with parameters of its own does something else.
+    """
     if not deployed:
         return ()
     found = client.get_scheduled_flow_runs_for_deployments([d.id for d in deployed], datetime.now(UTC))
-    last: dict[UUID, FlowRunResponse] = {}
+    last: dict[tuple[UUID, str], FlowRunResponse] = {}
     for run in sorted(found, key=lambda run: run.next_scheduled_start_time):
-        if run.deployment_id in last:
+        same = run.deployment_id, json.dumps(run.parameters, sort_keys=True, default=str)
+        if same in last:
             missed = Cancelled(message="Its time passed while nothing ran; a later run does the same.")
-            client.set_flow_run_state(last[run.deployment_id].id, missed)
-        last[run.deployment_id] = run
+            client.set_flow_run_state(last[same].id, missed)
+        last[same] = run
     return tuple(last.values())
 
 

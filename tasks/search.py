@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from aucsolvers.adapters import scores_by_probability
 from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
 from aucsolvers.threshold import standardised
 from tasks.catalogue import GAMMA_FACTOR
@@ -157,14 +158,14 @@ def _validation_score(
     """Return the AUC on the rows held out, their G-mean, or their scores where other folds' are to set the threshold.
 
     A threshold of its own is the one that the final model would take: from all training rows, kept by the sampler or
-    not. Scores that meet other folds' are standardised.
+    not. Scores that meet other folds' are standardised, unless they are probabilities.
     """
     scores = solver.decision_function(X["held out"])
     if select_by == "auc":
         return auc(y["held out"], scores)
     whole = solver.decision_function(X["whole"])
     if crossed:
-        return standardised(scores, whole)
+        return scores if scores_by_probability(solver) else standardised(scores, whole)
     return gmean(y["held out"], np.where(scores > best_gmean_threshold(y["whole"], whole), 1, -1))
 
 

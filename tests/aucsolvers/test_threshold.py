@@ -6,13 +6,16 @@ import pytest
 from imblearn.over_sampling import SMOTE, RandomOverSampler
 from imblearn.under_sampling import RandomUnderSampler
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import (
@@ -26,6 +29,7 @@ from aucsolvers import (
     LinearSVM,
     MarginMeanSVM,
 )
+from aucsolvers.adapters import ProbabilityScorer
 from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
 from aucsolvers.threshold import left_out_scores
 
@@ -178,6 +182,29 @@ def test_units_and_zeros_of_scores_play_no_part():
     found = [(k + 1) * 7.0 * X[:, 0] - 100.0 * k for k in range(4)]
     moved = left_out_scores(usual, splits, found)
     assert moved == pytest.approx(usual)
+
+
+@pytest.mark.parametrize(
+    "scorer", [ProbabilityScorer(GaussianNB()), RandomForestClassifier(20, random_state=0)], ids=str
+)
+def test_probabilities_are_taken_as_they_are(scorer):
+    """They have one unit. Moved to a common spread they left [0, 1], the cut with them, and all rows were negative."""
+    model = GMeanThreshold(scorer, random_state=0).fit(X, y)
+    plain = scorer.estimator if isinstance(scorer, ProbabilityScorer) else scorer
+    for part, held_out in divided(np.arange(len(y)), model):
+        alone = clone(plain).fit(X[part], y[part]).predict_proba(X[held_out])[:, 1]
+        assert np.array_equal(model.left_out_scores_[held_out], alone)
+
+
+def test_a_model_around_one_knows_its_columns_and_what_it_takes():
+    frame = pd.DataFrame(X).rename(columns="x{}".format)
+    frame.iloc[0, 0] = np.nan
+    for estimator in (HistGradientBoostingClassifier(max_iter=5), RandomForestClassifier(5)):
+        model = GMeanThreshold(ProbabilityScorer(estimator), random_state=0).fit(frame, y)
+        assert model.n_features_in_ == frame.shape[1] and list(model.feature_names_in_) == list(frame)
+        tags, own = get_tags(model).input_tags, get_tags(estimator).input_tags
+        assert (tags.allow_nan, tags.sparse) == (own.allow_nan, own.sparse)
+    assert not get_tags(GMeanThreshold(estimator, sampler=MWMOTE())).input_tags.allow_nan
 
 
 def test_a_class_of_one_row_leaves_the_models_own_scores():

@@ -179,6 +179,10 @@ def ask(url, what, **body):
         return json.load(answer)
 
 
+def delete(url, what):
+    urllib.request.urlopen(urllib.request.Request(f"{url}/{what}", method="DELETE"), timeout=60).close()
+
+
 def rows(folder, query):
     """Return what MLflow's database holds, without a client of it, which would make its tables where there are none."""
     database = folder / "mlruns" / "mlflow.db"
@@ -231,6 +235,13 @@ def test_a_schedule_fires_a_killed_run_is_told_and_the_next_makes_a_version(fold
 
     serve.wait_for("claims: completed: There is no champion yet")
     assert versions(folder) == [1]
+
+    (running, *_) = until(lambda: ask(url, "flow_runs", flow_runs={"state": {"type": {"any_": ["RUNNING"]}}}), "a run")
+    begun = serve.text().count("claims: started")
+    delete(url, f"flow_runs/{running['id']}")
+    serve.wait_for("claims: deleted from Prefect while it ran; its process ended with code")
+    serve.wait_for("claims: started", begun + 1)
+
     second = start(AUCFLOW, "serve", PREFECT_API_URL=url)
     assert second.popen.wait(PATIENCE_S) == 1
     assert "served once" in second.text()

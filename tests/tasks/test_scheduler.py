@@ -31,9 +31,10 @@ def deployment():
     return Deployment("claims", "claims.yaml", "0 3 * * *", "UTC", False, uuid4())
 
 
-def scheduled(of, minute):
+def scheduled(of, minute, **parameters):
     when = NOW + timedelta(minutes=minute)
-    return SimpleNamespace(id=uuid4(), deployment_id=of.id, next_scheduled_start_time=when)
+    parameters = {"config": "claims.yaml"} | parameters
+    return SimpleNamespace(id=uuid4(), deployment_id=of.id, next_scheduled_start_time=when, parameters=parameters)
 
 
 def test_of_many_times_that_passed_the_last_stands_for_all():
@@ -43,6 +44,14 @@ def test_of_many_times_that_passed_the_last_stands_for_all():
     server = Server(*late, alone)
     assert {run.id for run in due_runs(server, (ours, other))} == {late[0].id, alone.id}
     assert server.cancelled == [late[1].id, late[2].id]
+
+
+def test_a_run_with_parameters_of_its_own_has_none_that_stands_for_it():
+    ours = deployment()
+    forced, later, last = scheduled(ours, 0, force=True), scheduled(ours, 1), scheduled(ours, 2)
+    server = Server(last, later, forced)
+    assert [run.id for run in due_runs(server, (ours,))] == [forced.id, last.id]
+    assert server.cancelled == [later.id]
 
 
 def test_without_deployments_nothing_is_asked():

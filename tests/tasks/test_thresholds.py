@@ -96,6 +96,24 @@ def test_of_rows_that_a_sampler_dropped_it_is_the_models_own_score_of_the_others
     assert held_out[kept] == pytest.approx(expected[kept], abs=1e-9)
 
 
+@pytest.mark.parametrize("solver", ["sklearn.naive_bayes.GaussianNB", "sklearn.neighbors.KNeighborsClassifier"])
+def test_probabilities_are_cut_between_0_and_1(solver):
+    """Of a model without the row they are taken as they are; stretched to another's spread, some lay outside."""
+    table = blobs(150, 5)
+    whole, model = fitted({"solver": solver}, "out_of_fold_smoothed", table)
+    held_out, train = held_out_scores(table, whole, model, ({},)), table.rows(first_split(table).train)
+    (inner, *_) = calibration_splits(train, whole, 4)
+    part = Split(0, first_split(table).train[inner.train], inner.test)
+    alone = fitted_on(table, whole, part).decision_function(train.X)
+    assert np.array_equal(held_out[inner.test], alone[inner.test])
+    assert held_out.min() >= 0 <= model.threshold < held_out.max() <= 1
+
+
+def fitted_on(table, whole, split):
+    (method,) = whole.methods
+    return fit_pipeline(table, draw_sample(table, split, method, whole.preprocessing, 1), method, {}, 4)
+
+
 NEIGHBOURS = ["NearMiss", "RepeatedEditedNearestNeighbours", "AllKNN", "TomekLinks", "InstanceHardnessThreshold"]
 
 
