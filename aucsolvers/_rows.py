@@ -168,13 +168,18 @@ def in_lines(X):
 
 
 def filled_up(X):
-    """Return X with rows of zeros below, up to the next multiple of FULL; sparse rows as they are.
+    """Return X, dense or CSR, with rows of zeros below, up to the next multiple of FULL.
 
     BLAS computes full tiles of a matrix product in another way than those at its edge: filled up, a row's product is
     the same to the last bit whichever rows come with it (on one thread: several divide a product where they like).
     """
     missing = -X.shape[0] % FULL
-    return X if sparse.issparse(X) or not missing else np.pad(X, ((0, missing), (0, 0)))
+    if not missing:
+        return X
+    if sparse.issparse(X):
+        row_ends = np.pad(X.indptr, (0, missing), mode="edge")
+        return sparse.csr_array((X.data, X.indices, row_ends), shape=(X.shape[0] + missing, X.shape[1]))
+    return np.pad(X, ((0, missing), (0, 0)))
 
 
 def weighted_row_sum(X, weights, rows=None):

@@ -78,7 +78,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     Fit costs O(m^2 d + m^3) for m landmarks, transform O(m d + m^2) a row, stored entries in place of d if X is CSR;
     features are dense, 8 m bytes a row. The same seed gives the same bits on the same machine, library versions and
-    number of BLAS threads; a row's features depend on the rows beside it in their last bits.
+    number of BLAS threads; with several threads a row's features depend on the rows beside it in their last bits.
 
     References
     ----------

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from imblearn.over_sampling.base import BaseOverSampler
+from imblearn.utils import check_sampling_strategy
 from scipy import sparse
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist, squareform
@@ -132,9 +133,7 @@ class MWMOTE(BaseOverSampler):
 
     def _fit_resample(self, X, y):
         self.check_parameters()
-        wanted = {label: count for label, count in self.sampling_strategy_.items() if count > 0}
-        for label in wanted:
-            self._check_size(np.count_nonzero(y == label), label)
+        wanted = self._refuse_large(y, self.sampling_strategy_)
         if X.dtype not in FLOATS:
             X = X.astype(np.float64)
         check_squares(X)
@@ -152,14 +151,23 @@ class MWMOTE(BaseOverSampler):
         stacked = sparse.vstack(parts, format=X.format) if sparse.issparse(X) else np.vstack(parts)
         return stacked, np.concatenate(labels)
 
-    def _check_size(self, n_minority, label):
-        needed = CLUSTER_BYTES * n_minority**2
-        if needed > self.max_bytes:
-            raise ValueError(
-                f"Expected clustering to need at most max_bytes={self.max_bytes} bytes, got {needed} for the "
-                f"{n_minority} rows of class {np.asarray(label).item()!r}. Raise max_bytes, or under-sample the "
-                "majority instead (GeometricUnderSampler)."
-            )
+    def check_size(self, y):
+        """Raise ValueError if a class of the labels y, one that is to be over-sampled, is too large for max_bytes."""
+        self._refuse_large(y, check_sampling_strategy(self.sampling_strategy, y, self._sampling_type))
+
+    def _refuse_large(self, y, strategy):
+        """Return the rows to make by class, without those of none."""
+        wanted = {label: count for label, count in strategy.items() if count > 0}
+        for label in wanted:
+            n_minority = np.count_nonzero(y == label)
+            needed = CLUSTER_BYTES * n_minority**2
+            if needed > self.max_bytes:
+                raise ValueError(
+                    f"Expected clustering to need at most max_bytes={self.max_bytes} bytes, got {needed} for the "
+                    f"{n_minority} rows of class {np.asarray(label).item()!r}. Raise max_bytes, or under-sample the "
+                    "majority instead (GeometricUnderSampler)."
+                )
+        return wanted
 
     def _weigh(self, X, is_minority):
         """Return the HardRows of one class."""

@@ -28,7 +28,7 @@ from tasks.progress import announce
 from tasks.seeds import seed_for
 from tasks.split import make_splits, row_keys
 from tasks.stage import stage
-from tasks.undersample import draw_sample, takes_sparse
+from tasks.undersample import draw_sample, refuse_to_sample, takes_sparse
 from tasks.values import Choice, Dataset, Split, Table
 
 SMALL_REGULARISES = ("C", "lam2", "gamma", GAMMA_FACTOR)
@@ -59,11 +59,11 @@ def search(
 def _refuse_early(
     table: Table, splits: tuple[Split, ...], method: MethodConfig, config: ExperimentConfig, seed: int
 ) -> None:
-    """Raise the ValueError of kernel or solver if the split with the most rows is too large: not after hours."""
-    solver = build_solver(method, {}, 0)
+    """Raise the ValueError of sampler, kernel or solver if the split with most rows is too large: not after hours."""
+    solver, largest = build_solver(method, {}, 0), max(splits, key=lambda split: len(split.train))
+    refuse_to_sample(method, table.y[largest.train])
     if method.kernel == "none" and not hasattr(solver, "check_size"):
         return
-    largest = max(splits, key=lambda split: len(split.train))
     settled = config.preprocessing.settled(method.scales(config.preprocessing.scales)[0])
     sample = draw_sample(table, largest, method, settled, seed_for(seed, "sample", largest.fold))
     refuse_too_large(method, (sample,))

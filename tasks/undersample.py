@@ -92,6 +92,14 @@ def sampler_stands(method: MethodConfig) -> bool:
     return entry is None or choice_stands(entry.build(**method.sampler_settings))
 
 
+def refuse_to_sample(method: MethodConfig, y: np.ndarray) -> None:
+    """Raise the ValueError of a sampler that would need too much memory for so many rows, before it is asked."""
+    entry = catalogue.sampler(method.sampler)
+    sampler = entry.build(**method.sampler_settings) if entry else None
+    if hasattr(sampler, "check_size"):
+        sampler.check_size(y)
+
+
 def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed: int) -> Drawn:
     """Run the method's sampler and return what it kept and added; ``auto`` decides by the ratio."""
     entry = catalogue.sampler(method.sampler)

@@ -240,6 +240,16 @@ def test_features_too_large_are_refused_by_all_training_rows_before_the_first_fi
         refuse_too_large(whole.methods[0], (sample,))
 
 
+def test_a_sampler_refuses_the_refit_before_the_first_fold_is_searched(wine, monkeypatch):
+    """Its memory goes with the square of the rarer class: folds with 39 of the 48 rows would go through, for hours."""
+    whole = config({"solver": "ls_svm", "sampler": "mwmote", "sampler_params": {"max_bytes": 25_000}})
+    (method,), folds = whole.methods, make_splits(wine_rows(wine).y, 5, 1, seed=2)
+    assert len(search.fn(wine, folds, method, whole, 3)) == 5
+    monkeypatch.setattr("tasks.search.choose", None)
+    with pytest.raises(ValueError, match="max_bytes=25000 bytes, got 36864 for the 48 rows"):
+        search.fn(wine, (*folds, all_rows(wine)), method, whole, 3)
+
+
 @pytest.mark.parametrize(
     ("search_of", "expected"),
     [
