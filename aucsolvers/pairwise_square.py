@@ -37,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 SOLVERS = ("auto", "cholesky", "cg")
 LARGEST_FACTORED = 2**14  # features that "cholesky" takes: 4 GiB for two matrices
-LARGEST_CHOLESKY = 4096  # features: the matrix then takes 128 MiB
+LARGEST_CHOLESKY = 4096  # features that "auto" factors: the matrix then takes 128 MiB
+FACTORED_AT_ONCE = 256  # features, however few the rows are: in less time than most conjugate gradients take
 MAX_REFINEMENTS = 5
 OBJECTIVE_KNOWN_TO = 1e-11  # beside Q(0) = 1/2
 CENTRE_ROWS = 256  # about so many, evenly spaced, tell where the rows are
@@ -55,7 +56,8 @@ class LSSVM(LinearScorer):
         Weight of the regulariser, > 0.
     solver : {"auto", "cholesky", "cg"}, default="auto"
         "cholesky" factors the d x d system, dense X only; "cg" runs conjugate gradients on products with X alone, with
-        a diagonal preconditioner if d <= n. "auto" factors dense X with d <= min(n, 4096).
+        a diagonal preconditioner if d <= n. "auto" factors dense X of d <= n or a few hundred features; wider X, up to
+        4096 features, where conjugate gradients are not there in the time that it takes, as with unlike scales.
     tol : float, default=1e-10
         Stop when the certificate is at most tol; Q(0) = 1/2.
     max_iter : int, default=1000
@@ -76,11 +78,11 @@ class LSSVM(LinearScorer):
     gradient_norm_ : float
         ||dQ(w)||, or the bound on it that dual_gap_ is from.
     n_iter_ : int
-        Conjugate-gradient iterations, or factorisations (1) plus refinements.
+        Conjugate-gradient iterations, factorisations (1 at most) and refinements.
     status_ : {"converged", "max_iter"}
         Whether dual_gap_ <= tol.
     history_ : dict of ndarray
-        ``updates`` (iterations), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at w = 0 and after each
+        ``updates`` (n_iter_), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at w = 0 and after each
         iteration.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
@@ -139,17 +141,20 @@ class LSSVM(LinearScorer):
         if moments is None or not moments.reach <= largest_feature(X):
             assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
             check_squares(X)
-        if moments is None:
-            result = solve_by_conjugate_gradients(X, positive, self.lam, self.tol, self.max_iter)
+        problem = X, positive, self.lam, self.tol
+        if moments is not None:
+            result = solve_by_cholesky(moments, *problem, self.max_iter)
+        elif self.solver == "auto" and not sparse.issparse(X) and X.shape[1] <= LARGEST_CHOLESKY:
+            result = solve_wide(*problem, self.max_iter)
         else:
-            result = solve_by_cholesky(moments, X, positive, self.lam, self.tol, self.max_iter)
+            result = solve_by_conjugate_gradients(*problem, self.max_iter)
         self.gradient_norm_ = float(np.sqrt(2.0 * self.lam * result.dual_gap))
         return self._publish(result, X, positive)
 
     def _factors(self, X):
         """Return whether to factor the Hessian of X."""
         if self.solver == "auto":
-            return not sparse.issparse(X) and X.shape[1] <= min(X.shape[0], LARGEST_CHOLESKY)
+            return not sparse.issparse(X) and X.shape[1] <= max(min(X.shape[0], LARGEST_CHOLESKY), FACTORED_AT_ONCE)
         if self.solver == "cholesky" and sparse.issparse(X):
             raise ValueError("Expected dense X for solver='cholesky', got a sparse matrix. Use solver='cg' or 'auto'.")
         if self.solver == "cholesky" and X.shape[1] > LARGEST_FACTORED:
@@ -163,19 +168,34 @@ class LSSVM(LinearScorer):
 # Drivers ---------------------------------------------------------------------------------------------------------
 
 
-def solve_by_cholesky(moments, X, positive, lam, tol, max_iter):
-    """Minimise Q by factoring its Hessian; X is dense, ``positive`` a mask. Return a SolverResult (nothing to go on
-    from).
+def solve_wide(X, positive, lam, tol, max_iter):
+    """Minimise Q for dense X of more features than rows; ``positive`` is a mask. Return a SolverResult.
+
+    Conjugate gradients are much the faster way, unless features of unlike scales keep them from the end. So they go on
+    for about as long as to factor takes, and then that is done.
     """
-    trace = Trace()
+    n, d = X.shape
+    trace, patience = Trace(), int(d / 16 + d * d / (48 * n))
+    found = solve_by_conjugate_gradients(X, positive, lam, tol, min(patience, max_iter), trace)
+    if found.status == CONVERGED or patience >= max_iter:
+        return found
+    return solve_by_cholesky(class_moments(X, positive), X, positive, lam, tol, max_iter, trace, found.n_iter)
+
+
+def solve_by_cholesky(moments, X, positive, lam, tol, max_iter, trace=None, n_iter=0):
+    """Minimise Q by factoring its Hessian; X is dense, ``positive`` a mask. Return a SolverResult (nothing to go on
+    from). ``trace`` is that of ``n_iter`` iterations before.
+    """
+    trace = Trace() if trace is None else trace
     b, hessian = moments.b, moments.hessian(lam)
     # LAPACK's own driver: on small data the checks around it would cost as much as all the rest
     factor, solution, failed = linalg.lapack.dposv(hessian, b)
     if failed:
         logger.info("conjugate gradients instead of cholesky: lam=%g is lost in the rounding of the covariances", lam)
         return solve_by_conjugate_gradients(X, positive, lam, tol, max_iter)
-    trace.add_with_auc(0, 0.5, float(b @ b) / (2.0 * lam), 0.5)  # w = 0: Q = 1/2, dQ = b, all scores tied
-    w, n_iter = -solution, 1
+    if n_iter == 0:
+        trace.add_with_auc(0, 0.5, float(b @ b) / (2.0 * lam), 0.5)  # w = 0: Q = 1/2, dQ = b, all scores tied
+    w, n_iter, last = -solution, n_iter + 1, n_iter + min(MAX_REFINEMENTS, max_iter)
     # 1. the usual case: the moments certify w, and the rows are read once more, for their scores; not where these
     # would be rounded to less than the objective is to be known to
     gap = moments.gap_bound(hessian, w, lam)
@@ -188,7 +208,7 @@ def solve_by_cholesky(moments, X, positive, lam, tol, max_iter):
         return SolverResult(w, -threshold, objective, gap, n_iter, CONVERGED, trace.as_history())
     # 2. rounding may be in the way: the gradient from the rows, and Newton steps that correct the factorisation
     gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam, moments.centre)
-    while gap > tol and n_iter <= min(MAX_REFINEMENTS, max_iter):
+    while gap > tol and n_iter <= last:
         n_iter += 1
         w = w - linalg.lapack.dpotrs(factor, gradient)[0]
         gradient, objective, gap = record_square(trace, n_iter, w, X, positive, lam, moments.centre)
@@ -196,7 +216,7 @@ def solve_by_cholesky(moments, X, positive, lam, tol, max_iter):
     return SolverResult(w, None, objective, gap, n_iter, status, trace.as_history())
 
 
-def solve_by_conjugate_gradients(X, positive, lam, tol, max_iter):
+def solve_by_conjugate_gradients(X, positive, lam, tol, max_iter, trace=None):
     """Minimise Q by preconditioned conjugate gradients; X is dense or CSR, ``positive`` a mask. Return a SolverResult.
 
     Wide X is not preconditioned: its Hessian is lam I plus a matrix of rank below n, so some n iterations are enough
@@ -205,7 +225,7 @@ def solve_by_conjugate_gradients(X, positive, lam, tol, max_iter):
     The gradient is recomputed from w at each iteration instead of carried along by recurrence: the certificate is then
     that of w, at the price of two more products with X.
     """
-    trace, w = Trace(), np.zeros(X.shape[1])
+    trace, w = Trace() if trace is None else trace, np.zeros(X.shape[1])
     X, centre = (with_short_indices(X), None) if sparse.issparse(X) else (X, _centre(X))
     is_wide = X.shape[1] > X.shape[0]
     inverse_diagonal = np.ones_like(w) if is_wide else 1.0 / _hessian_diagonal(X, positive, lam, centre)

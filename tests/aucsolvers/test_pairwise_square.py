@@ -221,6 +221,25 @@ class TestStorage:
         X = sparse.random_array((1000, 200_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
         assert LSSVM(lam=1e-2).fit(X, np.arange(1000) % 7 == 0).status_ == "converged"
 
+    def test_wide_rows_are_factored_where_conjugate_gradients_would_take_longer(self):
+        """Features of unlike scales: after 1000 iterations, 30 % above the optimum was called the end."""
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(200, 500)), np.arange(200) % 4 == 0
+        unlike = X * 10.0 ** rng.integers(-3, 4, size=500)
+        usual, gradients = LSSVM().fit(X, y), LSSVM(solver="cg").fit(X, y)
+        assert usual.n_iter_ == gradients.n_iter_ < 50
+        np.testing.assert_array_equal(usual.coef_, gradients.coef_)
+        model, factored = LSSVM().fit(unlike, y), LSSVM(solver="cholesky").fit(unlike, y)
+        assert (model.status_, model.n_iter_) == ("converged", 58)
+        assert model.history_["updates"].tolist() == list(range(59))
+        np.testing.assert_array_equal(model.coef_, factored.coef_)
+        assert LSSVM(max_iter=10).fit(unlike, y).n_iter_ == 10
+
+    def test_few_features_are_factored_however_few_the_rows(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(30, 60)) * 10.0 ** rng.integers(-3, 4, size=60)
+        assert LSSVM().fit(X, np.arange(30) % 4 == 0).n_iter_ == 1
+
     def test_cholesky_of_too_many_features_is_refused_before_memory_is_asked_for(self):
         with pytest.raises(ValueError, match=r"at most 16384 features .* got 16385: .* Use solver='cg' or 'auto'"):
             LSSVM(solver="cholesky").fit(np.eye(4, 16_385), [0, 1, 0, 1])
