@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from aucsolvers._base import validate_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_positive
-from aucsolvers._rows import FULL, checked_rows, filled_up
+from aucsolvers._rows import FULL, checked_rows, filled_up, squared_norms
 from aucsolvers.kernel_svm import origin_of, scale_gamma
 
 KERNELS = {"gaussian": "rbf", "polynomial": "polynomial"}  # our name: scikit-learn's
@@ -135,10 +135,12 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         columns = min(self.n_components, n_fitted)
         needed = 8 * n_rows * columns
         if needed > self.max_feature_bytes:
+            fitting = self.max_feature_bytes // (8 * n_rows)
+            less = f"Lower n_components to {fitting}" if fitting else "Transform fewer rows at a time"
             raise ValueError(
                 f"Expected kernel features of at most max_feature_bytes={self.max_feature_bytes} bytes, got {n_rows} "
-                f"rows x {columns} components of float64, which need {needed} bytes. Lower n_components to "
-                f"{max(1, self.max_feature_bytes // (8 * n_rows))}, or raise max_feature_bytes if the memory is there."
+                f"rows x {columns} components of float64, which need {needed} bytes. {less}, or raise "
+                "max_feature_bytes if the memory is there."
             )
 
     def fit(self, X, y=None):
@@ -152,6 +154,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         landmarks = X[self.landmarks_]
         self.centre_ = origin_of(landmarks, self.gamma_) if self.kernel == "gaussian" else None
         landmarks = self._moved(landmarks)
+        self._refuse_overflow(landmarks)
         self.nystroem_ = Nystroem(
             kernel=KERNELS[self.kernel],
             gamma=self.gamma_,
@@ -175,6 +178,18 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             rows = self._moved(X[block])
             features[block] = self.nystroem_.transform(filled_up(rows))[: rows.shape[0]] - self.origin_
         return features
+
+    def _refuse_overflow(self, landmarks):
+        """Raise ValueError if a power of the largest product is no number: of no use to an eigenvalue decomposition."""
+        if self.kernel != "polynomial":
+            return
+        with np.errstate(over="ignore"):
+            largest = (self.gamma_ * squared_norms(landmarks).max() + self.coef0) ** self.degree
+        if not np.isfinite(largest * self.n_components_):
+            raise ValueError(
+                f"Expected powers of degree {self.degree} that are numbers, got rows whose products are too large. "
+                "Scale them, or lower degree or gamma."
+            )
 
     def _moved(self, X):
         """Return the rows of X in float64, less the centre and dense if there is one.

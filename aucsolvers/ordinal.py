@@ -28,6 +28,7 @@ from aucsolvers._pairwise import split_classes
 from aucsolvers._params import check_choice, check_count, check_flags, check_positive, check_tolerance
 from aucsolvers._ranking import Ranking, argsort, bucket_grid, count_below, won_pairs
 from aucsolvers._rows import (
+    FLOATS,
     add,
     add_scaled,
     as_rows,
@@ -189,7 +190,7 @@ class SVMOR(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y)
+        X, y = self._validate_fit(X, y, FLOATS)
         drive = newton if self.method == "newton" else cutting_planes
         result = drive(X, y, self.lam, self.loss, self.tol, self.max_iter, self._state_to_go_on(X.shape[1]))
         self._state = result.state
@@ -451,7 +452,8 @@ def _pose(X, y, lam, loss):
     swapped = 2 * np.count_nonzero(positive) > len(y)
     sign, in_few = -1.0 if swapped else 1.0, positive != swapped
     if sparse.issparse(X):
-        few, many = split_classes(X, np.where(in_few, 1.0, -1.0))
+        blocks = split_classes(X, np.where(in_few, 1.0, -1.0))
+        few, many = (rows.astype(np.float64, copy=False) for rows in blocks)
         few *= sign  # in place: the blocks are copies
         many *= sign
     else:

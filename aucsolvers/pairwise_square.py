@@ -24,11 +24,11 @@ from aucsolvers._ranking import Ranking
 from aucsolvers._rows import (
     FLOATS,
     add,
+    as_rows,
     check_squares,
     dot,
     inner,
     largest_feature,
-    weighted_row_sum,
     with_short_indices,
 )
 from aucsolvers.metrics import square_slopes
@@ -278,12 +278,19 @@ def _hessian_diagonal(X, positive, lam, centre):
 
 def _square_sum_about(centre, X, weights):
     """Return sum_i weights_i (x_i - centre)^2 by column; centre is None for sparse X."""
-    if centre is None:
-        squares = np.square(X.data, dtype=np.float64)
-        return weighted_row_sum(sparse.csr_array((squares, X.indices, X.indptr), shape=X.shape), weights)
     total = np.zeros(X.shape[1])
-    _add_squares_about(centre, X, weights, total)
+    if centre is None:
+        _add_stored_squares(*as_rows(X), weights, total)
+    else:
+        _add_squares_about(centre, X, weights, total)
     return total
+
+
+@kernel()
+def _add_stored_squares(data, indices, indptr, weights, total):
+    for i in range(weights.size):
+        for place in range(indptr[i], indptr[i + 1]):
+            total[indices[place]] += weights[i] * np.float64(data[place]) ** 2
 
 
 @kernel(fastmath={"contract"})

@@ -254,9 +254,9 @@ class OAMInf(OAMSeq):
 
     Notes
     -----
-    A pass costs O(k d), or O(k nnz per row) for CSR; memory is a copy of all rows seen, again in
-    each pass. After one pass the steps
-    themselves are the dual variables, so the certificate is AUCSDCD's. Use AUCSDCD to go on to the optimum.
+    A pass costs O(k d), or O(k nnz per row) for CSR; memory is a copy of all rows seen, again in each pass, and while
+    rows are added a second one. After one pass the steps themselves are the dual variables, so the certificate is
+    AUCSDCD's. Use AUCSDCD to go on to the optimum.
 
     References
     ----------

@@ -68,7 +68,8 @@ def make_splits(
     else:
         seeds = (seed_for(seed, "repeat", repeat) for repeat in range(repeats))
         splitters = (StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=s) for s in seeds)
-        enough = len(np.unique(groups)) >= folds
+        groups, known = pd.factorize(groups)  # by first appearance: no fold hangs on what rows are hashed to
+        enough = len(known) >= folds
         pairs = [pair for splitter in splitters for pair in splitter.split(placeholder, y, groups)] if enough else []
         if not enough or any(len(np.unique(y[rows])) < 2 for pair in pairs for rows in pair):
             raise BadInput(

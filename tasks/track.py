@@ -381,8 +381,9 @@ def _mean_metrics(result: MethodResult) -> Iterator[tuple[str, float, int]]:
             yield _metric(f"{part}_{name}_mean", mean)
             yield _metric(f"{part}_{name}_sd", sd)
     low, high = result.auc_interval()
-    yield _metric("test_auc_mean_low", low)
-    yield _metric("test_auc_mean_high", high)
+    if low < high:  # a point, where no test row is ranked wrongly, would claim certainty
+        yield _metric("test_auc_mean_low", low)
+        yield _metric("test_auc_mean_high", high)
     if result.held_out is not None:
         for name, value in asdict(result.held_out.test).items():
             yield _metric(f"held_out_{name}", value)

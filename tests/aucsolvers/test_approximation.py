@@ -128,8 +128,18 @@ def test_too_large_is_refused_with_a_number_that_fits(rings):
     with pytest.raises(ValueError, match=r"500 rows x 100 components .* 400000 bytes. Lower n_components to 40,"):
         features.fit(X, y)
     features.set_params(n_components=40).fit(X, y)
-    with pytest.raises(ValueError, match="1000 rows x 40"):
+    with pytest.raises(ValueError, match=r"1000 rows x 40 .* Lower n_components to 20,"):
         features.transform(np.vstack([X, X]))
+    with pytest.raises(ValueError, match="Transform fewer rows at a time, or raise"):
+        features.transform(np.vstack([X] * 41))
+
+
+@pytest.mark.parametrize(("size", "degree"), [(1e60, 3), (10.0, 300)])
+def test_powers_that_overflow_are_refused_in_words(size, degree):
+    """As infinities they reached an eigenvalue decomposition, which "did not converge"."""
+    X = size * np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.raises(ValueError, match=f"Expected powers of degree {degree} that are numbers, .* Scale them"):
+        KernelFeatures("polynomial", gamma=1.0, degree=degree, random_state=0).fit(X)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """SVMOR: kernels against enumerated pairs, optima against foreign solvers, certificates against the truth."""
 
 import pickle
+import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
@@ -596,6 +597,19 @@ class TestEstimator:
         single = SVMOR(1e-2).fit(X.astype(np.float32), y)
         assert single.coef_.dtype == np.float64
         assert single.objective_ == pytest.approx(SVMOR(1e-2).fit(X, y).objective_, abs=1e-6)
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_single_precision_is_converted_as_it_is_sorted_into_classes(self):
+        """Not before, whole: then there would be two copies of the rows in double precision."""
+        X, y = small(300, 3000, 40)
+        peaks = []
+        for rows in (X, X.astype(np.float32)):
+            SVMOR(1e-2, max_iter=1).fit(rows, y)  # compiles
+            tracemalloc.start()
+            SVMOR(1e-2, max_iter=1).fit(rows, y)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert peaks[1] < 1.1 * peaks[0]
 
     def test_unsorted_and_repeated_columns_are_understood_and_left_alone(self):
         # row 0 is (2, 3) written as 3 at column 1, then 1 + 1 at column 0

@@ -31,6 +31,7 @@ from tasks.report import (
     summary_table,
     write_report,
 )
+from tasks.track import _mean_metrics
 from tasks.values import ExperimentResult, Finding
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -207,6 +208,14 @@ def test_no_error_on_the_test_rows_is_no_certainty():
     assert headline([tied, row("b", 0.4, 0.01)]).endswith("ranked alike, so there is no interval to rank by.")
     single = row("a", 1.0, math.nan, best=True)
     assert "a fold tests a single row of a class" in headline([single, other])
+
+
+def test_no_error_on_the_test_rows_is_no_certainty_in_mlflow_either():
+    """An interval of 1.0 to 1.0 would be compared with others there."""
+    cell = experiment().results[0]
+    flawless = [replace(e, test=replace(e.test, auc=1.0, auc_variance=0.0)) for e in cell.evaluations]
+    sent = [{name for name, *_ in _mean_metrics(one)} for one in (cell, replace(cell, evaluations=tuple(flawless)))]
+    assert sent[0] - sent[1] == {"test_auc_mean_low", "test_auc_mean_high"}
 
 
 def test_the_console_tells_the_table_the_intervals_and_the_checks():

@@ -149,6 +149,15 @@ class TestSplit:
         for one in parts:
             assert not set(groups[one.train].tolist()) & set(groups[one.test].tolist())
 
+    def test_folds_hang_on_which_rows_are_copies_and_not_on_what_they_are_hashed_to(self):
+        """The least bit of a feature, or another hash, made other folds."""
+        rng = np.random.default_rng(0)
+        y, copies = np.where(np.arange(80) % 4 == 0, 1, -1), rng.integers(0, 60, size=80)
+        hashes = [rng.integers(2**63, size=60)[copies] for _ in range(2)]
+        first, second = (make_splits(y, 4, 2, 5, groups) for groups in hashes)
+        for one, other in zip(first, second, strict=True):
+            assert np.array_equal(one.test, other.test)
+
     @pytest.mark.parametrize("groups", [np.zeros(60), np.arange(60) // 30])
     def test_fewer_groups_than_folds_are_told_of_as_copies(self, groups):
         with pytest.raises(BadInput, match="copies of each other"):
