@@ -37,9 +37,11 @@ KERNELS = ("rbf", "linear", "poly")
 GAMMAS = ("scale", "loo")
 BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
 # Columns are computed a block at a time: more would be faster each, but fewer of them used. Where they are short the
-# call itself costs as much as BLOCK_ENTRIES; of short ones, once a quarter is held, most will be: 1/16 of those held.
+# call itself costs as much as BLOCK_ENTRIES; of short ones, once a quarter is held, most will be: 1/16 of those held. Of
+# few points' most are needed from the start.
 SHORT_COLUMN, MANY_HELD, HELD_PER_COLUMN = 2048, 0.25, 16
 SMALLEST_BLOCK, SMALLEST_SPARSE_BLOCK, LARGEST_BLOCK, BLOCK_ENTRIES = 2, 3, 16, 4 * 1024
+FEW_POINTS, BLOCK_OF_FEW = 768, 128
 FEW_COLUMNS = 8  # so many, from two on, are computed without BLAS,
 CHUNK = 512  # entries of each at a time, which stay in the nearest cache
 # Exponents of a Gaussian that rounding spoils by more are computed from dense rows, moved to where they are small, if
@@ -719,8 +721,13 @@ class ColumnCache:
         n = len(self.points.square_norms)
         self.capacity = min(n, self._memory.size // n)
         self.values = self._memory[: self.capacity * n].reshape(self.capacity, n)
-        least = SMALLEST_SPARSE_BLOCK if sparse.issparse(self.points.X) else SMALLEST_BLOCK
-        self._block = max(1, min(LARGEST_BLOCK, max(least, BLOCK_ENTRIES // n), self.capacity // 2))
+        if sparse.issparse(self.points.X):
+            block = max(SMALLEST_SPARSE_BLOCK, min(LARGEST_BLOCK, BLOCK_ENTRIES // n))
+        elif n <= FEW_POINTS:
+            block = BLOCK_OF_FEW
+        else:
+            block = max(SMALLEST_BLOCK, min(LARGEST_BLOCK, BLOCK_ENTRIES // n))
+        self._block = max(1, min(block, self.capacity // 2))
 
     def restrict(self, keep):
         """Go on with the points ``keep``, ascending, alone: their columns stay, shortened, and more of them fit."""

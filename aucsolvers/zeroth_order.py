@@ -70,6 +70,8 @@ PART_TOL, PART_PASSES = 1e-5, 2000  # gap in units of F(0) to which F is minimis
 ROUNDS_PER_PASS = 8  # of dual coordinate ascent, for the certificate: a pass costs about as much as a round
 LONGEST_CALL = 2**26  # multiply-adds between two looks at signals: some hundredths of a second
 KEPT_BYTES = 2**25  # of a Gram matrix that is kept: of 2048 rows
+MOST_FOLLOWED = 1024  # rows whose margins follow w by their products with each other: 8 MiB
+FOLLOWED_A_COORDINATE = 8  # such rows: a change of w costs as many additions as there are rows, a margin as coordinates
 GOLDEN = 0.618  # of the basis is stepped over between rounds: however many rounds, a few rows see all parts of it
 
 
@@ -399,7 +401,12 @@ class _AlongAxes:
 
     def __init__(self, rows, terms, bias, mu, variance_reduction, inner_steps, rng):
         n, width = rows.shape
-        self.arguments = as_rows(rows), terms.y, bias, n * terms.mean, float(n * terms.cost[0]), mu, variance_reduction
+        gram = np.empty((0, 0))
+        if variance_reduction and n <= min(MOST_FOLLOWED, FOLLOWED_A_COORDINATE * width) and not sparse.issparse(rows):
+            signed = rows * terms.y[:, None]
+            gram = signed @ signed.T + bias * bias * np.outer(terms.y, terms.y)
+        settings = n * terms.mean, float(n * terms.cost[0]), mu, variance_reduction
+        self.arguments = as_rows(rows), gram, terms.y, bias, *settings
         self.inner_steps, self.rng = inner_steps, rng
         stored = 1 + rows.nnz // n if sparse.issparse(rows) else width
         self.most = max(1, LONGEST_CALL // ((n + inner_steps) * stored))
@@ -641,50 +648,86 @@ def pivoted_factor(gram, tol, max_bytes):
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _axes_rounds(rows, y, bias, weight, lam2, mu, reduces, shift, order, w, total, slopes):
+def _axes_rounds(rows, gram, y, bias, weight, lam2, mu, reduces, shift, order, w, total, slopes):
     """Make a round for each row of ``order``; move w, add to the sums of the w at their ends and of slopes v_i.
 
     ``weight`` is lam1 D_i. With reduction w = A p + B t, of which a step changes A and B, and p where q_i(w) is another
-    than at the round's first w; without it t is 0.
+    than at the round's first w; without it t is 0. As p changes seldom, all rows' margins of it follow, if there is a
+    ``gram``, y_i y_j (x_i'x_j + bias^2): a step then reads one number instead of a row.
     """
-    n, d = y.size, w.size - 1
+    n, d, follows = y.size, w.size - 1, gram.size > 0
     reach, pull = np.empty(n), np.zeros(d + 1)
     for i in range(n):
         # beyond it h is linear along every direction
         reach[i] = mu * math.sqrt(squared_norm(rows, i) + bias * bias)
         _add_signed(rows, i, y[i] * weight[i] / n, bias, pull)
-    margins, towards, p, target = np.empty(n), np.zeros(n), np.empty(d + 1), np.zeros(d + 1)
+    margins, ahead, towards, sides = np.empty(n), np.empty(n), np.zeros(n), np.zeros(n)
+    p, target = np.empty(d + 1), np.zeros(d + 1)
     for r in range(order.shape[0]):
-        if reduces:
-            copy_into(target, pull)
+        if r == 0 or not follows:
+            _set_margins(rows, y, bias, w, margins)
         for i in range(n):
-            margin = y[i] * (dot(rows, i, w) + bias * w[d])
-            margins[i] = margin
-            slopes[i] += _slope(margin, reach[i])
-            if reduces:
-                _add_quotients(rows, i, y[i], bias, margin, reach[i], mu, lam2 / n, target)
-        if reduces:
+            slopes[i] += _slope(margins[i], reach[i])
+        if reduces and not _turn(rows, gram, y, bias, lam2 / n, margins, reach, sides, target, towards):
+            copy_into(target, pull)
             for i in range(n):
-                towards[i] = y[i] * (dot(rows, i, target) + bias * target[d])
+                _add_quotients(rows, i, y[i], bias, margins[i], reach[i], mu, lam2 / n, target)
+            _set_margins(rows, y, bias, target, towards)
         copy_into(p, w)
+        if follows:
+            copy_into(ahead, margins)
         A, B = 1.0, 0.0
         for k in range(order.shape[1]):
             i = order[r, k]
-            margin = A * y[i] * (dot(rows, i, p) + bias * p[d]) + B * towards[i]
+            margin = A * (ahead[i] if follows else y[i] * (dot(rows, i, p) + bias * p[d])) + B * towards[i]
             eta = 1.0 / (shift + k)
             A *= 1.0 - eta
             B += eta * (1.0 - B)
-            step = eta / A
+            side = _side(margin, reach[i])
             if not reduces:
-                _add_signed(rows, i, step * y[i] * weight[i], bias, p)
-                _add_quotients(rows, i, y[i], bias, margin, reach[i], mu, step * lam2, p)
-            elif _side(margin, reach[i]) == 0 or _side(margin, reach[i]) != _side(margins[i], reach[i]):
-                _add_quotients(rows, i, y[i], bias, margin, reach[i], mu, step * lam2, p)
-                _add_quotients(rows, i, y[i], bias, margins[i], reach[i], mu, -step * lam2, p)
+                _add_signed(rows, i, eta / A * y[i] * weight[i], bias, p)
+                _add_quotients(rows, i, y[i], bias, margin, reach[i], mu, eta / A * lam2, p)
+            elif side == 0 or side != sides[i]:
+                step = eta / A * lam2
+                _add_quotients(rows, i, y[i], bias, margin, reach[i], mu, step, p)
+                _add_quotients(rows, i, y[i], bias, margins[i], reach[i], mu, -step, p)
+                if follows and side * sides[i] != 0.0:
+                    add(gram, i, 0.5 * (sides[i] - side) * step, ahead)  # p has moved along y_i x_i
+                elif follows:
+                    _set_margins(rows, y, bias, p, ahead)
         for f in range(d + 1):
             w[f] = A * p[f] + B * target[f]
             total[f] += w[f]
+        if follows:
+            for i in range(n):
+                margins[i] = A * ahead[i] + B * towards[i]
         shift += order.shape[1]
+
+
+@kernel(fastmath=REDUCE)
+def _turn(rows, gram, y, bias, weight, margins, reach, sides, target, towards):
+    """Note on which side each margin is; with a gram, let target and its margins follow where all were and are on one.
+
+    Return whether they do: else the target is to be made anew.
+    """
+    straight = gram.size > 0
+    for i in range(np.uint32(y.size)):
+        side = _side(margins[i], reach[i])
+        if side != sides[i]:
+            straight &= side * sides[i] != 0.0
+            if straight:
+                change = 0.5 * (sides[i] - side) * weight
+                _add_signed(rows, i, change * y[i], bias, target)
+                add(gram, i, change, towards)
+            sides[i] = side
+        straight &= side != 0
+    return straight
+
+
+@kernel(fastmath=REDUCE)
+def _set_margins(rows, y, bias, w, margins):
+    for i in range(np.uint32(y.size)):
+        margins[i] = y[i] * (dot(rows, i, w) + bias * w[w.size - 1])
 
 
 @kernel()

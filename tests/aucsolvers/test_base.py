@@ -54,9 +54,30 @@ def test_plain_arrays_are_taken_as_they_are(no_checks, form, dtype):
 def test_what_skips_the_checks_gives_the_model_that_passes_them(form, monkeypatch):
     X, y = rows()
     skipped = LinearSVM(random_state=0).fit(form(X), y)
-    monkeypatch.setattr(_base, "_is_plain", lambda *_: False)
+    scores = skipped.decision_function(form(X))
+    monkeypatch.setattr(_base, "_are_plain", lambda *_: False)
     checked = LinearSVM(random_state=0).fit(form(X), y)
     assert_array_equal(skipped.coef_, checked.coef_)
+    assert_array_equal(scores, checked.decision_function(form(X)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_to_score_are_taken_as_they_are_if_they_are_as_many_columns_of_numbers(form, monkeypatch):
+    X, y = rows()
+    svm, scored = LinearSVM(random_state=0).fit(form(X), y), form(X)
+    asked, check = [], _base.validate_data
+    monkeypatch.setattr(_base, "validate_data", lambda *given, **more: asked.append(1) or check(*given, **more))
+    assert_array_equal(svm.decision_function(scored.astype(np.float32)) > 0, svm.decision_function(scored) > 0)
+    assert not asked
+    for wrong, words in (
+        (np.where(X > 2, np.nan, X), "NaN"),
+        (np.inf * np.ones((1, 3)), "infinity"),
+        (X[:, :2], "2 fea"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            svm.decision_function(form(wrong))
+    large = np.full((1, 3), 1e200)  # its square overflows, its score does not
+    assert np.isfinite(svm.decision_function(form(large))).all() and len(asked) == 4
 
 
 @pytest.mark.parametrize("solver", [LinearSVM(), LSSVM()], ids=str)

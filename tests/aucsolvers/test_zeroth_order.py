@@ -262,6 +262,24 @@ def test_same_draws_same_numbers_as_the_twin(form, variance_reduction, averaged,
     assert result.history["updates"].tolist() == [0, *(40 * t for t in (1, 2, 4, 5, 8))]
 
 
+@pytest.mark.parametrize("mu", [0.1, 1e-2, 1e-6])
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+@pytest.mark.parametrize("per_coordinate", [0, 100], ids=["read again", "follow"])
+def test_margins_that_follow_are_those_of_the_twin(monkeypatch, mu, bias, per_coordinate):
+    """Kinks within reach of many rows, of some, of none: a step then moves w along a row, or along bent axes too."""
+    monkeypatch.setattr(module, "FOLLOWED_A_COORDINATE", per_coordinate)
+    X, y = overlapping()
+    y = 2.0 * y - 1
+    walk = module._AlongAxes(X, Terms.of(y, 1.0, 5.0), bias, mu, True, 60, np.random.default_rng(3))
+    assert walk.arguments[1].size == (3600 if per_coordinate else 0)
+    walk.go_on(0, 14)
+    walk.answer(14)
+    walk.go_on(14, 6)
+    Z = np.column_stack([X, np.ones(60)]) if bias else X
+    expected = twin(Z, y, 1.0, 5.0, mu, 20, 60, seed=3, variance_reduction=True, averaged=True)
+    assert_allclose(walk.answer(6), expected, rtol=0, atol=1e-11 / mu)  # the twin's quotients are rounded by eps / mu
+
+
 def test_the_twin_still_agrees_where_a_basis_does_not_span_the_space(monkeypatch):
     monkeypatch.setattr(module, "LARGEST_BASIS", 3)
     X, y = overlapping()
