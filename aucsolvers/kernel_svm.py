@@ -37,8 +37,8 @@ KERNELS = ("rbf", "linear", "poly")
 GAMMAS = ("scale", "loo")
 BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
 # Columns are computed a block at a time: more would be faster each, but fewer of them used. Where they are short the
-# call itself costs as much as BLOCK_ENTRIES; of short ones, once a quarter is held, most will be: 1/16 of those held. Of
-# few points' most are needed from the start.
+# call itself costs as much as BLOCK_ENTRIES; of short ones, once a quarter is held, most will be: 1/16 of those held.
+# Where points are few, most are from the start.
 SHORT_COLUMN, MANY_HELD, HELD_PER_COLUMN = 2048, 0.25, 16
 SMALLEST_BLOCK, SMALLEST_SPARSE_BLOCK, LARGEST_BLOCK, BLOCK_ENTRIES = 2, 3, 16, 4 * 1024
 FEW_POINTS, BLOCK_OF_FEW = 768, 128

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers.kernel_svm import Kernel, KernelSVM
 from aucsolvers.margin_mean import MarginMeanSVM, Terms, solve_kernel, solve_linear
-from aucsolvers.metrics import best_gmean_threshold, gmean
+from aucsolvers.metrics import auc, best_gmean_threshold, gmean
 from aucsolvers.undersampling import GeometricUnderSampler, hyperplane_distances
 
 WEIGHTS = [(0.0, 5.0), (1.0, 1.0), (2.0, 50.0), (30.0, 0.1)]
@@ -41,13 +41,18 @@ def balances(y):
     return np.where(y == 1, n_neg / n_pos, n_pos / n_neg)
 
 
-def objective(K, beta, y, lam1, lam2):
+def hinge_weights(y, kind):
+    """c_i of y in {0, 1}."""
+    return np.where(y == 1, len(y) / (2 * np.sum(y)), len(y) / (2 * np.sum(1 - y))) if kind == "balanced" else 1.0
+
+
+def objective(K, beta, y, lam1, lam2, c=1.0):
     """F of f = K beta, written a second time; K holds the intercept's constant."""
     m = (2 * y - 1) * (K @ beta)
-    return 0.5 * beta @ K @ beta - lam1 * np.mean(balances(y) * m) + lam2 * np.mean(np.maximum(0, 1 - m))
+    return 0.5 * beta @ K @ beta - lam1 * np.mean(balances(y) * m) + lam2 * np.mean(c * np.maximum(0, 1 - m))
 
 
-def scipy_minimum(K, y, lam1, lam2):
+def scipy_minimum(K, y, lam1, lam2, c=1.0):
     """min F by L-BFGS-B on the dual, with w0 written out: max sum(alpha) - 1/2 ||w0 + sum_i alpha_i y_i phi_i||^2."""
     signs, n = 2.0 * y - 1, len(y)
     start = lam1 * balances(y) * signs / n
@@ -58,7 +63,12 @@ def scipy_minimum(K, y, lam1, lam2):
 
     options = {"maxiter": 10**5, "maxfun": 10**6, "ftol": 1e-16, "gtol": 1e-12}
     best = minimize(
-        negative_dual, np.zeros(n), jac=True, bounds=[(0, lam2 / n)] * n, method="L-BFGS-B", options=options
+        negative_dual,
+        np.zeros(n),
+        jac=True,
+        bounds=[(0, u) for u in np.full(n, lam2 / n) * c],
+        method="L-BFGS-B",
+        options=options,
     )
     return -best.fun
 
@@ -118,6 +128,29 @@ class TestOptimum:
         assert_allclose(svm.objective_, scipy_minimum(K, y, lam1, lam2), rtol=1e-7, atol=1e-9)
         assert_allclose(svm.objective_, objective(K, beta, y, lam1, lam2), rtol=1e-10)
         assert_allclose(svm.decision_function(X), K @ beta, atol=1e-10)
+
+    @pytest.mark.parametrize(("lam1", "lam2"), [*WEIGHTS, (0.0, 50.0)])
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_a_balanced_hinge_is_that_of_scipy(self, kernel, lam1, lam2):
+        X, y = overlapping()
+        svm = MarginMeanSVM(lam1, lam2, hinge_weight="balanced", kernel=kernel, gamma=0.3, threshold="zero", tol=1e-10)
+        svm.fit(X, y)
+        K, c = (X @ X.T if kernel == "linear" else rbf_kernel(X, gamma=0.3)) + 1, hinge_weights(y, "balanced")
+        assert_allclose(svm.objective_, scipy_minimum(K, y, lam1, lam2, c), rtol=1e-7, atol=1e-9)
+        if kernel == "rbf":
+            assert_allclose(svm.objective_, objective(K, full_beta(svm, len(y)), y, lam1, lam2, c), rtol=1e-10)
+
+    def test_a_balanced_hinge_ranks_rare_rows_that_an_equal_one_gives_up(self):
+        """One row in 30 in classes that overlap: the equal hinge is least where all rows count as the common class."""
+        rng = np.random.default_rng(0)
+        y = (np.arange(1500) % 30 == 0).astype(int)
+        X = rng.normal(size=(1500, 5)) + 0.5 * y[:, None]
+        train, test = np.arange(900), np.arange(900, 1500)
+        reached = [
+            auc(y[test], MarginMeanSVM(0.01, 1e4, hinge_weight=kind).fit(X[train], y[train]).decision_function(X[test]))
+            for kind in ("equal", "balanced")
+        ]
+        assert reached[1] > reached[0] + 0.05
 
     @pytest.mark.parametrize("kernel", ["linear", "rbf"])
     def test_no_point_nearby_is_better(self, kernel):
@@ -328,6 +361,7 @@ class TestDegenerateData:
             {"gamma": "auto"},
             {"gamma": -1.0},
             {"threshold": "auc"},
+            {"hinge_weight": "rare"},
             {"tol": -1},
             {"max_iter": 0},
             {"cache_bytes": 0},
