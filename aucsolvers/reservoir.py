@@ -155,6 +155,15 @@ class OAMSeq(OnlineScorer):
         members = np.zeros((2, self._capacity() or 0), dtype=np.uint32)
         return super()._start(n_features) | {"rows": None, "members": members, "steps": np.zeros(1)}
 
+    def _stream_to_go_on(self):
+        state, capacity = super()._stream_to_go_on(), self._capacity()
+        if state is not None and capacity and state["members"].shape[1] != capacity:
+            raise ValueError(
+                f"Expected buffer_size={state['members'].shape[1]}, that of the stream so far, got {capacity}. Set it "
+                "back, or feed all rows to a clone."
+            )
+        return state
+
     def _learner(self, positive=None):
         n_pairs = self.n_pairs
         if n_pairs is None and positive is not None:

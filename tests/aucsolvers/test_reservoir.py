@@ -103,6 +103,14 @@ class TestReservoirs:
         gradient = pairwise_hinge_gradient(model.coef_.ravel(), X, y, 1e-2)
         assert model.dual_gap_ < gradient @ gradient / (2 * 1e-2)
 
+    def test_the_size_of_a_buffer_is_that_of_the_whole_stream(self):
+        X, y = arriving()
+        model = OAMSeq(buffer_size=5, random_state=0).partial_fit(X[:30], y[:30])
+        with pytest.raises(ValueError, match="Expected buffer_size=5, that of the stream so far, got 9"):
+            model.set_params(buffer_size=9).partial_fit(X[30:], y[30:])
+        expected = OAMSeq(buffer_size=5, random_state=0).partial_fit(X[:30], y[:30]).partial_fit(X[30:], y[30:]).coef_
+        np.testing.assert_array_equal(model.set_params(buffer_size=5).partial_fit(X[30:], y[30:]).coef_, expected)
+
     def test_far_from_the_origin(self):
         X, y = load_breast_cancer(return_X_y=True)
         near, far = (OAMSeq(random_state=0).fit(scale(X) + shift, y).coef_ for shift in (0.0, 1e4))
