@@ -181,9 +181,11 @@ class ZOVR(MarginMeanScorer):
     Notes
     -----
     A step costs O(d), O(stored values of a row) if sparse, O(rank) for "rbf", and before the first of a round every row
-    takes as much three times. "source" brings the rows into the coordinates of a basis first, O(s d^2), every 1024
-    rounds again where d is above 1024. "rbf" computes the rows' coordinates in the pivots' span once, O(s rank^2), and
-    all kernel values, O(s^2 d): once where there are few enough to be kept (s <= 2048), else for each certificate.
+    takes as much three times. The products with each other of dense rows, at most 1024 and 8 a coordinate, are kept:
+    after O(s^2 d) once, a step is O(1), or O(s + d) where its row has crossed the kink. "source" brings the rows into
+    the coordinates of a basis first, O(s d^2), every 1024 rounds again where d is above 1024. "rbf" computes the rows'
+    coordinates in the pivots' span once, O(s rank^2), and all kernel values, O(s^2 d): once where there are few enough
+    to be kept (s <= 2048), else for each certificate.
 
     The certificate's dual variables are the means of v_i, improved by some passes of dual coordinate ascent: one for
     every 8 rounds, for "rbf" where the kernel values are kept. The answer has no part in that.
