@@ -114,7 +114,8 @@ def reference(kind, data):
         if kind == "csv":
             return pd.read_csv(io.BytesIO(data), skipinitialspace=True, float_precision="round_trip")
         if kind == "svmlight":
-            return load_svmlight_file(io.BytesIO(data), zero_based="auto")
+            by_line = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # a line ends with any of the three, to us
+            return load_svmlight_file(io.BytesIO(by_line), zero_based="auto")
         if kind in ("arff", "keel"):
             return pd.DataFrame(loadarff(io.StringIO(data.decode()))[0])
         if kind == "parquet":
