@@ -42,7 +42,10 @@ class SolverResult:
 
 
 class Trace:
-    """Collects the points of ``history_``, one per number of updates; the clock runs from construction."""
+    """Collects the points of ``history_``, one for each number of updates.
+
+    The clock runs from construction, certificates included.
+    """
 
     NAMES = ("updates", "objective", "dual_gap", "auc", "time_s")
 

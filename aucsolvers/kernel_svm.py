@@ -722,12 +722,10 @@ class ColumnCache:
         self.capacity = min(n, self._memory.size // n)
         self.values = self._memory[: self.capacity * n].reshape(self.capacity, n)
         if sparse.issparse(self.points.X):
-            block = max(SMALLEST_SPARSE_BLOCK, min(LARGEST_BLOCK, BLOCK_ENTRIES // n))
-        elif n <= FEW_POINTS:
-            block = BLOCK_OF_FEW
+            least = SMALLEST_SPARSE_BLOCK
         else:
-            block = max(SMALLEST_BLOCK, min(LARGEST_BLOCK, BLOCK_ENTRIES // n))
-        self._block = max(1, min(block, self.capacity // 2))
+            least = BLOCK_OF_FEW if n <= FEW_POINTS else SMALLEST_BLOCK
+        self._block = max(1, min(max(least, min(LARGEST_BLOCK, BLOCK_ENTRIES // n)), self.capacity // 2))
 
     def restrict(self, keep):
         """Go on with the points ``keep``, ascending, alone: their columns stay, shortened, and more of them fit."""

@@ -133,7 +133,8 @@ class MWMOTE(BaseOverSampler):
 
     def _fit_resample(self, X, y):
         self.check_parameters()
-        wanted = self._refuse_large(y, self.sampling_strategy_)
+        self._refuse_large(y, self.sampling_strategy_)
+        wanted = {label: count for label, count in self.sampling_strategy_.items() if count > 0}
         if X.dtype not in FLOATS:
             X = X.astype(np.float64)
         check_squares(X)
@@ -156,18 +157,15 @@ class MWMOTE(BaseOverSampler):
         self._refuse_large(y, check_sampling_strategy(self.sampling_strategy, y, self._sampling_type))
 
     def _refuse_large(self, y, strategy):
-        """Return the rows to make by class, without those of none."""
-        wanted = {label: count for label, count in strategy.items() if count > 0}
-        for label in wanted:
+        for label, count in strategy.items():
             n_minority = np.count_nonzero(y == label)
             needed = CLUSTER_BYTES * n_minority**2
-            if needed > self.max_bytes:
+            if count > 0 and needed > self.max_bytes:
                 raise ValueError(
                     f"Expected clustering to need at most max_bytes={self.max_bytes} bytes, got {needed} for the "
                     f"{n_minority} rows of class {np.asarray(label).item()!r}. Raise max_bytes, or under-sample the "
                     "majority instead (GeometricUnderSampler)."
                 )
-        return wanted
 
     def _weigh(self, X, is_minority):
         """Return the HardRows of one class."""

@@ -58,11 +58,13 @@ def settle_threshold(
     """
     if config.validation.threshold != "auto":
         return config
-    table, divided = load(dataset), []
-    for split in splits:
-        train = table.rows(split.train)
-        divided.append(calibration_splits(train, config, seed_for(seed, "train", split.fold)))
+    table = load(dataset)
     fewest = min(splits, key=lambda split: n_rare(table.y[split.train]))
+    # without groups the rarer class alone says whether training rows divide
+    divided = [
+        calibration_splits(table.rows(split.train), config, seed_for(seed, "train", split.fold))
+        for split in (splits if config.validation.grouped else (fewest,))
+    ]
     rule = threshold_rule(table.rows(fewest.train), min(divided, key=len), method, config)
     return config.model_copy(update={"validation": config.validation.model_copy(update={"threshold": rule})})
 

@@ -33,7 +33,7 @@ FILES = (
     "poker-8_vs_6",
 )
 FOLDS, INNER_FOLDS, SEED = 5, 3, 0
-GRID = {"svc__C": [1, 10, 100], "svc__gamma": [0.01, 0.1, 1, 10]}  # of configs/experiments/lu2019.yaml
+GRID = {"svc__C": [1, 10, 100], "svc__gamma": [0.01, 0.1, 1, 10]}  # a part of that of configs/experiments/lu2019.yaml
 LEAST_RATIO = 10.0
 SVC_GRID = "balanced SVC, grid"
 
