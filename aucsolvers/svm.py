@@ -62,11 +62,11 @@ WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
 NARROWING = 2.0
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
 MAX_TRIALS = 30  # of steps, in a line search
-# Steps that neither made the gap smaller nor promised to lower P by such a part of it, after which rounding is taken to
-# be the reason.
 POLISHED_ENTRIES = 2**11  # at most so many entries of X are solved to rounding: some tens of microseconds
 ROUNDED = 1e-15  # of P: what a gap may be that nothing but rounding is left of
-PATIENCE, PROMISE = 10, 1e-12
+# Steps that neither made the gap smaller, by more than its last digits, nor promised to lower P by such a part of it,
+# after which rounding is taken to be the reason.
+PATIENCE, PROGRESS, PROMISE = 10, 0.01, 1e-12
 
 
 # Estimator -------------------------------------------------------------------------------------------------------
@@ -543,7 +543,8 @@ def _take_newton_steps(run):
         here = _move(problem, here, direction)
         run.count(1, len(here.alpha))
         # in a narrower band the gap is many times as large at first, and for as long as free rows come and go
-        idle = 0 if here.gap < best.gap or promised > PROMISE * abs(here.objective) else idle + 1
+        nearer = here.gap < (1.0 - PROGRESS) * best.gap
+        idle = 0 if nearer or promised > PROMISE * abs(here.objective) else idle + 1
         best = here if here.gap < best.gap else best
     if best.gap < start.gap:
         run.certify(best.alpha, problem.primal(best.alpha), best.w)

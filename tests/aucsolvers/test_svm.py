@@ -675,3 +675,14 @@ def test_few_numbers_are_solved_to_rounding_and_more_to_tol(loss):
         assert weighted.status_ == repeated.status_ == "converged"
         assert difference < (1e-7 if rows == 40 else 1e-1)
         assert weighted.dual_gap_ < (1e-14 if rows == 40 else 1e-4) * weighted.objective_
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_steps_that_only_move_last_digits_come_to_an_end(seed):
+    """Indicators over their deviations: here rounding makes the gap smaller by a digit or none, step after step."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((20, 100)) < 0.2).astype(float)
+    X /= np.maximum(X.std(axis=0), 0.01)
+    svm = LinearSVM(class_weight="balanced", random_state=seed).fit(X, np.arange(20) % 4 == 0)
+    assert svm.n_iter_ < 100
+    assert svm.dual_gap_ < 1e-12 * svm.objective_

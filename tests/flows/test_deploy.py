@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from contextlib import closing
 from datetime import UTC, datetime
@@ -170,17 +171,30 @@ def url(start):
     return url
 
 
+def answered(request):
+    """Return what a Prefect server answers; it is asked again while it says 503, which it does of a locked database."""
+
+    def answer():
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return [reply.read()]
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise
+            return None
+
+    (text,) = until(answer, f"an answer to {request.full_url}")
+    return text
+
+
 def ask(url, what, **body):
-    """Return what a Prefect server answers to a filter."""
-    request = urllib.request.Request(
-        f"{url}/{what}/filter", json.dumps(body).encode(), headers={"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)
+    """Return what it answers to a filter."""
+    headers = {"Content-Type": "application/json"}
+    return json.loads(answered(urllib.request.Request(f"{url}/{what}/filter", json.dumps(body).encode(), headers)))
 
 
 def delete(url, what):
-    urllib.request.urlopen(urllib.request.Request(f"{url}/{what}", method="DELETE"), timeout=60).close()
+    answered(urllib.request.Request(f"{url}/{what}", method="DELETE"))
 
 
 def rows(folder, query):
