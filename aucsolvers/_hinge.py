@@ -7,6 +7,8 @@ diagonal term sum_i D_ii alpha_i^2 / 2 (Hsieh et al. 2008, eq. 2-4, whose C is o
     squared hinge  loss(t) = max(0, t)^2      D_ii = 1 / (2 C_i)   U_i = infinity
 """
 
+import math
+
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_consistent_length
@@ -16,8 +18,9 @@ from aucsolvers._rows import REDUCE
 
 LOSSES = ("hinge", "squared_hinge")
 
-# Of ``best_multiple``: the part of the gap that is left above the least, the first step away from 1, and most trials.
-SCALED_TO, FIRST_STRETCH, MAX_TRIALS = 0.01, 1e-3, 30
+# Of ``best_multiple``: the part of the gap that is left above the least, the first step away from 1, most trials, and
+# the ratio from which on two ends are of different magnitudes.
+SCALED_TO, FIRST_STRETCH, MAX_TRIALS, FAR_APART = 0.01, 1e-3, 30, 4.0
 
 
 def row_costs(C, class_weight, classes, y, sample_weight):
@@ -108,19 +111,21 @@ def loss_and_gap(margins, alpha, cost, squared):
 
 @kernel(fastmath=REDUCE)
 def best_multiple(margins, cost, squared, square, along, gap):
-    """Return the s > 0 for which w -> s w lowers P most, about: to within a hundredth of w's ``gap`` of the least.
+    """Return the s > 0 for which w -> s w lowers P most, about: to within a hundredth of the gap that is left there.
 
     P(s w) = s^2/2 square - s along + sum_i C_i loss(1 - s m_i), square being ||w||^2 and m_i the margins at w; no row
     is read. A method that nears its optimum from the dual, or by random steps, leaves w a bad point of P: short of a
     kink a row costs C_i, beyond it next to nothing, and what all rows have in common, the intercept, errs in all.
 
     The slope rises with s, so a bracket of its sign change is kept, and cut where the slope's chord crosses 0 and in
-    the middle, by turns: of the hinge it may jump there. 1 if nothing lower is found.
+    the middle, by turns: of the hinge it may jump there. Between ends of different magnitudes the middle is that of
+    their logarithms: rows of unlike scales may leave w a billion times too long. 1 if nothing lower is found.
+    ``gap`` is that of w.
     """
     if not (square > 0.0 and 0.0 < gap < np.inf):
         return 1.0
     low, slope_low, high, slope_high, scale = 0.0, -np.inf, np.inf, np.inf, 1.0
-    stretch, value, at_1 = FIRST_STRETCH, 0.0, 0.0
+    stretch, at_1, least, best = FIRST_STRETCH, 0.0, np.inf, 1.0
     for trial in range(MAX_TRIALS):
         slope, value = scale * square - along, scale * (0.5 * scale * square - along)
         for i in range(margins.size):
@@ -129,18 +134,22 @@ def best_multiple(margins, cost, squared, square, along, gap):
             value += weight * over if squared else cost[i] * over
             slope -= margins[i] * (2.0 * weight if squared else weight)
         at_1 = value if trial == 0 else at_1
+        if value < least:
+            least, best = value, scale
         if slope < 0.0:
             low, slope_low = scale, slope
         else:
             high, slope_high = scale, slope
-        if abs(slope) * (high - low) <= SCALED_TO * gap or trial == MAX_TRIALS - 1:
+        if abs(slope) * (high - low) <= SCALED_TO * (gap + least - at_1) or trial == MAX_TRIALS - 1:
             break
         if high == np.inf:
             scale += stretch
         elif low == 0.0:
-            scale = max(scale - stretch, 0.5 * scale)
+            scale = max(scale - stretch, scale / (2.0 + stretch))
+        elif high > FAR_APART * low:
+            scale = math.sqrt(low * high)
         else:
             chord = min(0.9, max(0.1, slope_low / (slope_low - slope_high)))
             scale = low + (chord if trial % 2 else 0.5) * (high - low)
         stretch *= 4.0
-    return scale if value < at_1 else 1.0
+    return best

@@ -62,6 +62,7 @@ SHARE = 8.0  # Newton's part of the gap, relative to the band's, below which it 
 PATIENCE, FALL = 30, 1e-4
 ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be smaller
 FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
+BLURRED = 1e-10  # the same once what the scores' rounding may make of it is counted in
 ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
 LARGEST_THETA = 100.0  # times that slopes are made longer for a bound: what rounding is in them grows as its square
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
@@ -117,7 +118,8 @@ class SVMOR(LinearScorer):
     objective_ : float
         P(coef_), of the loss itself, not of the smoothed one.
     dual_gap_ : float
-        P(coef_) - D(a) >= P(coef_) - min P for the best feasible a seen: certifies the objective, up to rounding.
+        P(coef_) - D(a) >= P(coef_) - min P for the best feasible a seen, or, if that is more, what the rounding of the
+        scores may make of it: certifies the objective.
     n_iter_ : int
         Newton steps or cutting planes. Newton takes 0 where a warm start was within tol already; planes are made anew.
     status_ : {"converged", "max_iter"}
@@ -346,12 +348,20 @@ class _Run:
     def log(self):
         self.trace.add_with_auc(self.n_iter, self.best.objective, self.gap, self.best.auc())
 
+    def _rounding_of(self, scores):
+        """Return what the rounding of scores may make of the gap: in a band, of slopes from sums, it is magnified.
+
+        Sparse rows are not centred: their scores are rounded as they are.
+        """
+        largest = float(max(np.abs(scores).max(), np.abs(self.best.s_few).max()))
+        return ROUNDING * largest / (self.width if PAIR_BY_PAIR <= self.width < 1.0 else 1.0)
+
     def result(self, X, y):
         w, state = self.best.w, {"w": self.best.w, "width": self.width}
         scores = row_scores(X, w)
-        # sparse rows are not centred: their scores are rounded as they are
-        gap = max(self.gap, ROUNDING * float(np.abs(scores).max())) if sparse.issparse(X) else self.gap
-        status = CONVERGED if gap <= self.target else MAX_ITER
+        gap = max(self.gap, self._rounding_of(scores if sparse.issparse(X) else self.best.s_many))
+        enough = max(self.target, min(self.tol, BLURRED) * self.at_zero)
+        status = CONVERGED if self.gap <= self.target and gap <= enough else MAX_ITER
         if status == MAX_ITER and self.idle >= PATIENCE:
             logger.info("no progress in %d iterations: rounding limits the gap to %.3g", self.idle, gap)
         (_, threshold), history = Ranking(scores, y > 0).auc_and_threshold(), self.trace.as_history()
@@ -868,8 +878,10 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
     steep = 1.0 if squared else (0.5 / width if width > 0.0 else 0.0)
     reach = 0.0 if squared else width
     one_by_one = not squared and width < PAIR_BY_PAIR
-    # 1. prefix sums of scores and squares: the sums over any run of places are differences
+    # 1. prefix sums of scores and squares, from the lowest score, so that losses are sums of what is alike in size: the
+    #    sums over any run of places are differences
     sums, squares = _sum_prefixes(ordered)
+    lowest = ordered[0]
     # 2. each of the many: its run of places in the band, its loss and slopes; the run's ends, for step 3
     first, last, of_many = np.zeros(m, dtype=np.uint32), np.zeros(m, dtype=np.uint32), np.zeros(m)
     opened, closed, moment = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1)
@@ -885,19 +897,20 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
         # in a narrow band mostly a = b, which one look tells
         if squared:
             a = np.uint32(0)
-            loss += 0.5 * max(0.0, violated * edge * edge - 2.0 * edge * sums[violated] + squares[violated])
+            above = edge - lowest
+            loss += 0.5 * max(0.0, above * (violated * above - 2.0 * sums[violated]) + squares[violated])
         elif ordered[b - np.uint32(1)] >= edge - reach:
             a = count_below(ordered, start, origin, scale, edge - reach)
             violated = count_below(ordered, start, origin, scale, edge)
         if not squared:
-            loss += violated * edge - sums[violated]
+            loss += violated * (edge - lowest) - sums[violated]
         first[j], last[j] = a, b
         opened[a] += 1
         closed[b] += 1
         if one_by_one:
             of_many[j] = a + _add_slopes(ordered, a, b, edge + reach, steep, of_places)
         else:
-            of_many[j] = a + steep * ((b - a) * (edge + reach) - (sums[b] - sums[a]))
+            of_many[j] = a + steep * ((b - a) * (edge + reach - lowest) - (sums[b] - sums[a]))
             moment[a] += edge
             moment[b] -= edge
         total += of_many[j]
@@ -918,11 +931,12 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
 
 @kernel()
 def _sum_prefixes(ordered):
-    """Return the sums of the first q scores of a bucket grid, and of their squares, for every q from 0 to n."""
+    """Return the sums of the first q scores of a bucket grid, less the lowest, and of their squares; q = 0 ... n."""
     sums, squares = np.zeros(len(ordered)), np.zeros(len(ordered))
     for q in range(len(ordered) - 1):
-        sums[q + 1] = sums[q] + ordered[q]
-        squares[q + 1] = squares[q] + ordered[q] * ordered[q]
+        above = ordered[q] - ordered[0]
+        sums[q + 1] = sums[q] + above
+        squares[q + 1] = squares[q] + above * above
     return sums, squares
 
 

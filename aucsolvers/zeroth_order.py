@@ -57,6 +57,7 @@ from aucsolvers._rows import (
     row_scores,
     squared_norm,
     squared_norms,
+    stored_once,
     weighted_row_sum,
 )
 from aucsolvers.margin_mean import MarginMeanScorer, Terms, solve_kernel, solve_linear
@@ -272,6 +273,7 @@ class ZOVR(MarginMeanScorer):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
+        X = stored_once(X)  # an entry stored in two parts would spoil ||x_i||^2 and its bounds
         terms = Terms.of(y, self.lam1, self.lam2)
         return self._fit_linear(X, y, terms) if self.kernel == "linear" else self._fit_kernel(X, y, terms)
 

@@ -101,7 +101,7 @@ def test_best_constant(negative, positive, squared):
 
 
 @pytest.mark.parametrize("squared", [False, True])
-@pytest.mark.parametrize("stretch", [0.01, 0.3, 0.9, 0.999999, 1.0, 1.000001, 1.3, 40.0, 1000.0])
+@pytest.mark.parametrize("stretch", [1e-12, 1e-6, 0.01, 0.3, 0.9, 0.999999, 1.0, 1.000001, 1.3, 40.0, 1000.0])
 def test_the_best_multiple_is_found_however_far_it_is(squared, stretch):
     """Margins whose best multiple is known: with m = 1 / stretch on all rows, s = stretch is at the hinge's kink."""
     rng = np.random.default_rng(0)

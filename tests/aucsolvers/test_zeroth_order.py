@@ -529,6 +529,18 @@ class TestStorageAndState:
             assert_allclose(thin.objective_, dense.objective_, rtol=close)
         assert_allclose(thin.decision_function(X), thin.decision_function(sparse.csr_matrix(X)), atol=1e-12)
 
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_entries_stored_in_parts_are_their_sum(self, kernel):
+        rng = np.random.default_rng(0)
+        whole = sparse.csr_array((rng.random((90, 8)) < 0.4).astype(float))
+        parts = np.repeat(whole.data, 2) * np.tile([64.0, -63.0], whole.nnz)
+        stored_twice = sparse.csr_array((parts, np.repeat(whole.indices, 2), 2 * whole.indptr), shape=whole.shape)
+        first, second = (
+            ZOVR(kernel=kernel, lam2=10.0, max_iter=20, random_state=0).fit(X, np.arange(90) % 3 == 0)
+            for X in (whole, stored_twice)
+        )
+        assert first.objective_ == second.objective_ and first.dual_gap_ == second.dual_gap_
+
     def test_the_seed_decides_every_bit(self, cancer):
         first, second, other = (ZOVR(max_iter=10, random_state=seed).fit(*cancer) for seed in (7, 7, 8))
         assert_array_equal(first.coef_, second.coef_)
@@ -569,6 +581,15 @@ class TestDegenerateData:
         model = ZOVR(max_iter=20, random_state=0, **options).fit(X, y)
         assert np.isfinite(model.decision_function(X)).all() and np.isfinite(model.objective_)
         assert model.dual_gap_ >= 0
+
+    @quiet
+    @pytest.mark.parametrize(("mean", "spread"), [(1.6e9, 1e6), (1e5, 1e4), (0.0, 1e7)])
+    def test_a_column_of_another_unit_leaves_it_below_no_weights(self, mean, spread):
+        """As a time stamp beside standard features: the direction may be poor, its length is not."""
+        rng = np.random.default_rng(0)
+        X = np.c_[rng.normal(mean, spread, 200), rng.normal(size=(200, 3))]
+        model = ZOVR(max_iter=500, random_state=0).fit(X, X[:, 1] + rng.normal(size=200) > 1.0)
+        assert model.objective_ < 1000.0  # F(0) = lam2
 
     def test_overflow_is_refused(self):
         with pytest.raises(ValueError, match="scale the features"):
