@@ -130,6 +130,14 @@ class MethodConfig(Strict):
             )
         return data | {"sampler": alias[0], "solver": alias[1]}
 
+    @field_validator("params", "sampler_params", mode="before")
+    @classmethod
+    def _by_label(cls, params: Any) -> Any:
+        """Take what is said by label, such as class_weight, as well from JSON, whose keys are texts."""
+        if not isinstance(params, dict):
+            return params
+        return {name: _with_labels(value) for name, value in params.items()}
+
     @field_validator("solver")
     @classmethod
     def _known_solver(cls, name: str) -> str:
@@ -243,7 +251,7 @@ class MethodConfig(Strict):
 
     @property
     def searched(self) -> Grids:
-        """The solver's searched parameters and their values, the usual one first.
+        """The solver's searched parameters and their values: the usual one first, then numbers and others, by name.
 
         A value of it in ``params`` is the only one. Numbers ascend; other values keep their order.
         """
@@ -255,7 +263,8 @@ class MethodConfig(Strict):
             usual[entry.grid[0]] = (float(self.params[entry.grid[0]]),)
         elif entry.grid and self.grid is not None:
             usual[entry.grid[0]] = self.grid
-        usual |= self.search or {}
+        # a manifest keeps no order of names: a replay would try the candidates in other turns
+        usual |= dict(sorted((self.search or {}).items(), key=lambda item: (not all(map(is_number, item[1])), item[0])))
         return {name: _in_order(values) for name, values in usual.items()}
 
     @property
@@ -307,6 +316,17 @@ def _known_scales(value: Any) -> str | tuple[str, ...]:
         known = ", ".join(repr(scale) for scale in SCALES)
         raise ValueError(f"expected {known}, or a list of them, got {got}. Change it")
     return tuple(dict.fromkeys(given)) if len(set(given)) > 1 else given[0]
+
+
+def _with_labels(value: Any) -> Any:
+    """Return a value, the labels of which are numbers where it is a mapping from them.
+
+    >>> _with_labels({"1": 3.0, "-1": 1.0}), _with_labels({"depth": 1})
+    ({1: 3.0, -1: 1.0}, {'depth': 1})
+    """
+    if not isinstance(value, dict) or not value.keys() <= {"1", "-1", 1, -1}:
+        return value
+    return {int(label): number for label, number in value.items()}
 
 
 def _is_text(data: dict[str, Any], key: str) -> bool:

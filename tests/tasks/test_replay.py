@@ -148,6 +148,19 @@ ASKED = {
         {"solver": "imblearn.ensemble.BalancedRandomForestClassifier", "params": {"n_estimators": 5}},
         {},
     ),
+    "a search that is not in the alphabet's order": (
+        {"solver": "margin_mean", "search": {"lam1": [0.1, 1], "hinge_weight": ["equal", "balanced"]}},
+        {"validation": {"folds": 2, "inner_folds": 2, "select_by": "gmean"}},
+    ),
+    "weights and counts by label": (
+        {
+            "solver": "sklearn.linear_model.LogisticRegression",
+            "params": {"class_weight": {1: 3, -1: 1}},
+            "sampler": "smote",
+            "sampler_params": {"sampling_strategy": {1: 60}},
+        },
+        {},
+    ),
     "a search, a kernel, new rows": (
         {"solver": "svm_or", "sampler": "smote", "kernel": "gaussian", "grid": [0.01, 0.1], "gamma_grid": [0.5, 2.0]},
         {"preprocessing": {"scale": ["standard", "quantile"]}},
