@@ -164,8 +164,7 @@ class MethodConfig(Strict):
     @model_validator(mode="after")
     def _known_params(self) -> "MethodConfig":
         entry = catalogue.solver(self.solver)
-        given = (*self.params.values(), *self.sampler_params.values(), *self.kernel_params.values())
-        if any(isinstance(value, float) and not isfinite(value) for value in given):
+        if not _is_finite([self.params, self.sampler_params, self.kernel_params, self.search]):
             raise ValueError("Expected finite numbers as parameters, got one that is none. Change it.")
         if self.grid is not None:
             self._check_grid(entry)
@@ -327,6 +326,15 @@ def _with_labels(value: Any) -> Any:
     if not isinstance(value, dict) or not value.keys() <= {"1", "-1", 1, -1}:
         return value
     return {int(label): number for label, number in value.items()}
+
+
+def _is_finite(value: Any) -> bool:
+    """Tell whether no number in a value is nan or infinite: JSON, which manifests are, has neither."""
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or isfinite(value)
 
 
 def _is_text(data: dict[str, Any], key: str) -> bool:

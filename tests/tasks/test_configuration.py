@@ -1,5 +1,6 @@
 """Configs are validated whole, and what is wrong is told in one line with the nearest known name."""
 
+import numpy as np
 import pytest
 
 from flows.commands import parse_method
@@ -166,6 +167,14 @@ def test_the_resolved_config_reads_back_as_itself():
             ]
         ),
         ({"methods": [{"solver": "linear_svm", "params": {"class_weight": {0: 1, 1: 9}}}]}, ["class_weight by label"]),
+        *(
+            ({"methods": [{"solver": "sklearn.linear_model.LogisticRegression"} | given]}, ["Expected finite numbers"])
+            for given in (
+                {"params": {"C": np.inf}},
+                {"search": {"C": [1.0, np.inf]}},
+                {"params": {"class_weight": {1: np.nan, -1: 1.0}}},
+            )
+        ),
         ({"methods": ["sklearn.ensemble.IsolationForest"]}, ["learns from labels", "IsolationForest"]),
         ({"methods": ["sklearn.svm.OneClassSVM"]}, ["learns from labels", "OneClassSVM"]),
         ({"methods": [{"solver": "sdcd", "search": {"lam": [1]}, "grid": [1]}]}, ["either grid or search.lam"]),
@@ -198,6 +207,20 @@ def test_an_empty_section_means_the_defaults():
 
 def test_a_missing_key_is_named():
     assert "methods: expected this key" in refusal({"datasets": ["wine"]})
+
+
+def test_candidates_hang_on_no_order_of_names_and_labels_may_be_texts():
+    """As a config that was stored as JSON comes back: names sorted, labels texts."""
+    search = {"lam1": [0.1, 1], "hinge_weight": ["equal", "balanced"]}
+    tried = [
+        parse_config(MINIMAL | {"methods": [{"solver": "margin_mean", "search": dict(items)}]}, "here").methods[0]
+        for items in (search.items(), sorted(search.items()))
+    ]
+    assert tried[0].solver_candidates == tried[1].solver_candidates
+    assert list(tried[0].searched) == ["lam2", "lam1", "hinge_weight"]
+    weighted = {"solver": "linear_svm", "params": {"class_weight": {"1": 3.0, "-1": 1.0}}}
+    (method,) = parse_config(MINIMAL | {"methods": [weighted]}, "here").methods
+    assert method.params == {"class_weight": {1: 3.0, -1: 1.0}}
 
 
 def test_several_errors_are_counted():
