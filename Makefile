@@ -12,7 +12,7 @@ demo: $(STAMP)
 	$(BIN)/aucflow run configs/experiments/quickstart.yaml
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
