@@ -136,10 +136,13 @@ def forget(audited: Audited, run_id: str) -> None:
 
 
 def restore(folder, copy):
-    """Bring back every file in its place: MLflow holds the database open."""
+    """Bring back every file in its place, and no other folder: MLflow holds the database open."""
     kept = {path.relative_to(copy) for path in copy.rglob("*") if path.is_file()}
     for path in [path for path in folder.rglob("*") if path.is_file() and path.relative_to(folder) not in kept]:
         path.unlink()
+    for path in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):  # what is inside first
+        if not (copy / path.relative_to(folder)).is_dir():
+            path.rmdir()
     for name in kept:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if name.name == "mlflow.db":
