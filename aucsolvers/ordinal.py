@@ -49,9 +49,8 @@ LOSSES = ("hinge", "squared_hinge")
 # Half widths of bands: the first holds all pairs at w = 0, so that its Newton step solves least squares; in bands below
 # the last, the rounding of scores decides which pairs are in.
 WIDEST, NARROWEST = 1.0, 1e-9
-PAIR_BY_PAIR = (
-    1e-5  # width from which slopes are summed pair by pair: differences of sums round to more than the slopes
-)
+# Half width from which slopes are summed pair by pair, however many: differences of sums round to more than they are
+PAIR_BY_PAIR = 1e-5
 NARROWING, LEAST_NARROWING = 5.0, 2.0  # most and least that a band shrinks at once: one to four Newton steps a band
 PREDICTED_NARROWING = 1000.0  # most where all pairs stay in the band: the minimum in the next one is known exactly
 # The pairs in a band fall as its width to the power 1 where they are spread evenly, to the power 0 where all stay.
@@ -62,7 +61,6 @@ SHARE = 8.0  # Newton's part of the gap, relative to the band's, below which it 
 PATIENCE, FALL = 30, 1e-4
 ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be smaller
 FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
-BLURRED = 1e-10  # the same once what the scores' rounding may make of it is counted in
 ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
 LARGEST_THETA = 100.0  # times that slopes are made longer for a bound: what rounding is in them grows as its square
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
@@ -307,7 +305,7 @@ class _Run:
         self.trace, self.n_iter, self.idle = Trace(), 0, 0
         self.best, self.lower_bound = None, 0.0  # a = 0 is feasible
         self.last = None  # the point that the last iteration came to
-        self.width = WIDEST  # of the band that gave the bound
+        self.width, self.magnified = WIDEST, 1.0  # of the band that gave the bound
 
     @property
     def gap(self):
@@ -330,7 +328,7 @@ class _Run:
         if self.best is None or point.objective <= self.best.objective:
             self.best = point
         if point.lower_bound > self.lower_bound:
-            self.width = point.width
+            self.width, self.magnified = point.width, point.band.magnified
         self.lower_bound = max(self.lower_bound, lower_bound, point.lower_bound)
 
     def count(self, *points, lower_bound=0.0):
@@ -348,20 +346,13 @@ class _Run:
     def log(self):
         self.trace.add_with_auc(self.n_iter, self.best.objective, self.gap, self.best.auc())
 
-    def _rounding_of(self, scores):
-        """Return what the rounding of scores may make of the gap: in a band, of slopes from sums, it is magnified.
-
-        Sparse rows are not centred: their scores are rounded as they are.
-        """
-        largest = float(max(np.abs(scores).max(), np.abs(self.best.s_few).max()))
-        return ROUNDING * largest / (self.width if PAIR_BY_PAIR <= self.width < 1.0 else 1.0)
-
     def result(self, X, y):
         w, state = self.best.w, {"w": self.best.w, "width": self.width}
         scores = row_scores(X, w)
-        gap = max(self.gap, self._rounding_of(scores if sparse.issparse(X) else self.best.s_many))
-        enough = max(self.target, min(self.tol, BLURRED) * self.at_zero)
-        status = CONVERGED if self.gap <= self.target and gap <= enough else MAX_ITER
+        # sparse rows are not centred: their scores are rounded as they are
+        rounded = (scores,) if sparse.issparse(X) else (self.best.s_few, self.best.s_many)
+        gap = max(self.gap, ROUNDING * self.magnified * max(float(np.abs(part).max()) for part in rounded))
+        status = CONVERGED if gap <= self.target else MAX_ITER
         if status == MAX_ITER and self.idle >= PATIENCE:
             logger.info("no progress in %d iterations: rounding limits the gap to %.3g", self.idle, gap)
         (_, threshold), history = Ranking(scores, y > 0).auc_and_threshold(), self.trace.as_history()
@@ -392,6 +383,7 @@ class _Band:
     of_many: np.ndarray
     loss: float  # L(w), of the loss itself
     slope: float  # the mean of the slopes
+    magnified: float  # how many times the scores' rounding may be in the slopes: differences of sums, over the width
 
     @cached_property
     def n_pairs(self):
@@ -533,7 +525,7 @@ class _Problem:
         first, last = np.zeros(m, dtype=np.uint32), np.full(m, n, dtype=np.uint32)
         sums = np.full(n, float(m)), np.full(m, float(n))
         per_place = sums[0], np.zeros(n)
-        band = _Band(WIDEST, np.arange(n), bucket_grid(s_few), first, last, *per_place, *sums, self.at_zero, 1.0)
+        band = _Band(WIDEST, np.arange(n), bucket_grid(s_few), first, last, *per_place, *sums, self.at_zero, 1.0, 1.0)
         return self._certify(np.zeros(self.few.shape[1]), s_few, s_many, band)
 
     def look(self, w, width):
@@ -857,14 +849,14 @@ def _survey(s_few, s_many, width, squared):
     order = argsort(s_few)
     grid = bucket_grid(s_few[order])
     ordered, start, origin, scale = grid
-    first, last, members, beyond, of_places, of_many, loss, slope = _sum_pairs(
+    first, last, members, beyond, of_places, of_many, loss, slope, magnified = _sum_pairs(
         ordered, start, origin, scale, s_many, width, squared
     )
     of_few = np.empty(n)
     for q in range(n):
         of_few[order[q]] = of_places[q]
     k = float(n) * m
-    return order, grid, first, last, members, beyond, of_few, of_many, loss / k, slope / k
+    return order, grid, first, last, members, beyond, of_few, of_many, loss / k, slope / k, magnified
 
 
 @kernel(error_model="numpy")
@@ -872,21 +864,20 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
     """Sum loss and slopes over all pairs of a score in a bucket grid and one of ``many``, u = 1 - ordered[q] + many[j].
 
     Slopes are 0 for u <= -width, 1 for u >= width and (u + width) / (2 width) between; of the squared hinge max(0, u).
-    Returns first, last, members, beyond, of_places, of_many as in _Band, and the sums of loss and slopes.
+    Returns first, last, members, beyond, of_places, of_many as in _Band, the sums of loss and slopes, and magnified.
     """
     n, m = len(ordered) - 1, len(many)
     steep = 1.0 if squared else (0.5 / width if width > 0.0 else 0.0)
     reach = 0.0 if squared else width
-    one_by_one = not squared and width < PAIR_BY_PAIR
     # 1. prefix sums of scores and squares, from the lowest score, so that losses are sums of what is alike in size: the
     #    sums over any run of places are differences
     sums, squares = _sum_prefixes(ordered)
     lowest = ordered[0]
-    # 2. each of the many: its run of places in the band, its loss and slopes; the run's ends, for step 3
+    # 2. each of the many: its run of places in the band and its loss; the run's ends, for step 4
     first, last, of_many = np.zeros(m, dtype=np.uint32), np.zeros(m, dtype=np.uint32), np.zeros(m)
     opened, closed, moment = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1)
     of_places = np.zeros(n)
-    loss = total = 0.0
+    loss, total, n_pairs = 0.0, 0.0, 0
     for j in range(m):
         edge = many[j] + 1.0  # u = edge - ordered[q]
         if edge + reach <= ordered[0]:
@@ -907,14 +898,22 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
         first[j], last[j] = a, b
         opened[a] += 1
         closed[b] += 1
+        n_pairs += np.int64(b) - np.int64(a)
+    # 3. the slopes of their runs, pair by pair where that is no more work than there are rows
+    one_by_one = not squared and (width < PAIR_BY_PAIR or n_pairs <= n + m)
+    for j in range(m):
+        a, b, top = first[j], last[j], many[j] + 1.0 + reach
         if one_by_one:
-            of_many[j] = a + _add_slopes(ordered, a, b, edge + reach, steep, of_places)
-        else:
-            of_many[j] = a + steep * ((b - a) * (edge + reach - lowest) - (sums[b] - sums[a]))
-            moment[a] += edge
-            moment[b] -= edge
+            of_many[j] = a + _add_slopes(ordered, a, b, top, steep, of_places)
+        elif b > 0:
+            of_many[j] = a + steep * ((b - a) * (top - lowest) - (sums[b] - sums[a]))
+            if squared:
+                moment[b - np.uint32(1)] += top - ordered[b - np.uint32(1)]
+            else:
+                moment[a] += many[j] + 1.0
+                moment[b] -= many[j] + 1.0
         total += of_many[j]
-    # 3. each place: it is beyond the band of the runs that open after it, and in the band of the open ones
+    # 4. each place: it is beyond the band of the runs that open after it, and in the band of the open ones
     members, beyond = np.empty(n), np.empty(n)
     seen = inside = 0
     inside_moment = 0.0
@@ -924,9 +923,15 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
         inside_moment += moment[q]
         members[q], beyond[q] = inside, m - seen
         of_places[q] += beyond[q]
-        if inside > 0 and not one_by_one:
+        if inside > 0 and not one_by_one and not squared:
             of_places[q] += steep * (inside_moment + inside * (reach - ordered[q]))
-    return first, last, members, beyond, of_places, of_many, loss, total
+    if squared:  # from above, each place has the slopes of the one before and what it is further below: nothing cancels
+        slopes = 0.0
+        for q in range(n - 1, -1, -1):
+            slopes += moment[q] + (members[q + 1] * (ordered[q + 1] - ordered[q]) if q + 1 < n else 0.0)
+            of_places[q] += slopes
+    magnified = 1.0 if one_by_one else max(1.0, steep)
+    return first, last, members, beyond, of_places, of_many, loss, total, magnified
 
 
 @kernel()
@@ -952,10 +957,10 @@ def _count_lost_pairs(ordered, start, origin, scale, many, last):
 
 @kernel()
 def _add_slopes(ordered, a, b, top, steep, of_places):
-    """Add the slopes of a run of pairs in the band to their places; return their sum."""
+    """Add the slopes of a run of pairs in the band to their places; return their sum. Each is a feasible one."""
     total = 0.0
     for q in range(a, b):
-        slope = steep * (top - ordered[q])
+        slope = min(1.0, max(0.0, steep * (top - ordered[q])))
         of_places[q] += slope
         total += slope
     return total

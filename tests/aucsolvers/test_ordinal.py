@@ -233,7 +233,8 @@ class TestSumsOverPairs:
         many = rng.normal(size=50)
         few = np.sort(np.r_[rng.normal(size=350), 1.0 + many + 1e-8 * rng.uniform(-1, 1, 50)])
         slopes = np.clip(0.5 + (1.0 - few[:, None] + many[None, :]) / 2e-8, 0.0, 1.0)
-        *_, of_few, of_many, _, total = module._sum_pairs(*bucket_grid(few), many, 1e-8, False)
+        *_, of_few, of_many, _, total, magnified = module._sum_pairs(*bucket_grid(few), many, 1e-8, False)
+        assert magnified == 1.0
         np.testing.assert_allclose(of_few, slopes.sum(axis=1), atol=1e-7)
         np.testing.assert_allclose(of_many, slopes.sum(axis=0), atol=1e-7)
         assert total == pytest.approx(slopes.sum(), abs=1e-6)
@@ -245,7 +246,7 @@ class TestSumsOverPairs:
         rng = np.random.default_rng(seed)
         few, many = np.sort(rng.integers(-3, 4, n_few) / 2), rng.integers(-3, 4, n_many) / 2
         u = 1.0 - few[:, None] + many[None, :]
-        first, last, members, beyond, of_few, of_many, loss, total = module._sum_pairs(
+        first, last, members, beyond, of_few, of_many, loss, total, _ = module._sum_pairs(
             *bucket_grid(few), many, 0.5, False
         )
         inside, slopes = np.abs(u) < 0.5, np.clip(u + 0.5, 0.0, 1.0)
@@ -483,8 +484,7 @@ class TestFarApart:
         model = SVMOR(lam, loss=loss).fit(X, y)
         assert model.status_ == "converged" and model.n_iter_ <= 40
         assert model.objective_ < 0.05 * model.history_["objective"][0]
-        assert model.history_["dual_gap"][-1] <= max(1e-6 * model.objective_, module.FINEST)
-        assert model.dual_gap_ <= max(1e-6 * model.objective_, module.BLURRED)
+        assert model.dual_gap_ <= max(1e-6 * model.objective_, module.FINEST)
         assert enumerated_objective(model.coef_.ravel(), X, y, lam, loss) == pytest.approx(model.objective_, rel=1e-9)
 
     @pytest.mark.parametrize("name", SETS)
@@ -511,9 +511,8 @@ class TestFarApart:
         # gaps of the steps on it are up to 10^7 times the first one
         X, y = load_digits(return_X_y=True)
         model = SVMOR(1e-8).fit(StandardScaler().fit_transform(X), y == 0)
+        assert model.status_ == "converged" and model.dual_gap_ <= module.FINEST < 1e-3 * model.objective_ < 1e-11
         gap = model.history_["dual_gap"]
-        assert model.status_ == "converged" and gap[-1] <= module.FINEST < 1e-3 * model.objective_ < 1e-11
-        assert gap[-1] <= model.dual_gap_ <= module.BLURRED
         assert np.max(np.diff(np.flatnonzero(np.diff(gap) < 0))) > module.PATIENCE
 
     def test_no_gap_is_certified_that_rounding_hides(self):
