@@ -35,6 +35,7 @@ THRESHOLDS = {
     "out_of_fold": "their scores, each by a model fitted without that row",
     "out_of_fold_smoothed": "the smoothed distributions of their scores, each by a model fitted without that row",
 }
+MOST_NAMED = 3  # candidates, of those that a search went without
 WIDE, NARROW = 80, 54  # columns for all of these, and for "method" in place of the first three, without the seconds
 
 
@@ -105,6 +106,7 @@ class SummaryRow:
     average_precision: Spread | None = None
     kept: tuple[str, str] = ("–", "")  # training rows after the sampler, and of how many
     chosen: tuple[str, str] = ("–", "")  # parameters, and their range over the folds
+    left_out: tuple[str, ...] = ()  # candidates that could not be fitted where others could
     gap: float = float("nan")  # the certificate of the worst fit, in units of its objective at w = 0
     status: str = ""
     threshold_set_on: str = "training"
@@ -179,6 +181,7 @@ def _summary_row(cell: MethodResult) -> SummaryRow:
         train_auc=Spread(*cell.mean_sd("auc", "train")),
         kept=_kept(cell),
         chosen=_chosen(cell.models),
+        left_out=_left_out(cell.models),
         gap=fit.certificate if fit else float("nan"),
         status=fit.status if fit else "not fitted",
         threshold_set_on=fit.threshold_set_on if fit else "training",
@@ -214,6 +217,24 @@ def _chosen(models: Sequence[FittedModel]) -> tuple[str, str]:
         medians.append(f"{plots.PARAMETER_LABELS.get(name, name)} {middle}")
         ranges.append(spread)
     return ", ".join(medians) or "–", ", ".join(ranges)
+
+
+def _left_out(models: Sequence[FittedModel]) -> tuple[str, ...]:
+    """Return the candidates that the search of any fold had to leave out, whose score is NaN beside others'."""
+    found: dict[str, None] = {}
+    for model in models:
+        means = np.array(model.search.get("mean", []), dtype=float)
+        if np.isnan(means).all():
+            continue
+        first = next(iter(model.chosen), "value")
+        columns = {first if key == "value" else key: model.search[key] for key in _candidate_columns(model)}
+        for place in np.flatnonzero(np.isnan(means)):
+            found[", ".join(f"{name} {values[place]}" for name, values in columns.items())] = None
+    return tuple(found)
+
+
+def _candidate_columns(model: FittedModel) -> list[str]:
+    return [name for name in model.search if name not in ("mean", "sd")]
 
 
 def _middle_and_range(values: list[Any]) -> tuple[str, str]:
@@ -291,7 +312,23 @@ def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
     for title, size, status in dict.fromkeys((r.title, r.committee, r.status) for r in rows if r.committee > 1):
         certified = "" if status == UNCERTIFIED else "; the certificate is that of its worst member"
         notes.append(f"{title}: a committee of up to {size} candidates{certified}.")
+    notes += [f"{title}: {left_out_in_short(left_out)}" for title, left_out in _left_outs(rows)]
     return [Text(note, style="yellow") for note in notes]
+
+
+def _left_outs(rows: Sequence[SummaryRow]) -> list[tuple[str, tuple[str, ...]]]:
+    return list(dict.fromkeys((row.title, row.left_out) for row in rows if row.left_out))
+
+
+def left_out_in_short(candidates: Sequence[str]) -> str:
+    """Return which candidates a search went without.
+
+    >>> left_out_in_short(("C 1", "C 2"))
+    'the search went without C 1 and C 2, which could not be fitted in every inner fold (-v tells why).'
+    """
+    named = [*candidates[:MOST_NAMED], *([f"{len(candidates) - MOST_NAMED} more"] if candidates[MOST_NAMED:] else [])]
+    words = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    return f"the search went without {words}, which could not be fitted in every inner fold (-v tells why)."
 
 
 def console_report(result: ExperimentResult, width: int = 80) -> Group:
@@ -344,6 +381,7 @@ def render_html(result: ExperimentResult) -> str:
         n_methods=len({cell.method for cell in result.results}),
         kernels=sorted({row.kernel for row in rows} - {"none"}),
         committees=sorted({row.committee for row in rows} - {1}),
+        left_out=[f"{title}: {left_out_in_short(left_out)}" for title, left_out in _left_outs(rows)],
         has_uncertified=any(row.status == UNCERTIFIED for row in rows),
         calibrated=sorted({cell.probabilities for cell in result.results} - {None}),
         thresholds=_thresholds(rows),
@@ -457,7 +495,7 @@ def _cut_search(model: FittedModel) -> dict[str, list[float]]:
     values = model.search.get("value", [])
     if not values or not all(is_number(value) and value > 0 for value in values):
         return {}
-    others = [name for name in model.search if name not in ("value", "mean", "sd")]
+    others = [name for name in _candidate_columns(model) if name != "value"]
     shown = [i for i in range(len(values)) if all(model.search[name][i] == model.chosen[name] for name in others)]
     return {name: [model.search[name][i] for i in shown] for name in ("value", "mean", "sd")}
 

@@ -95,7 +95,8 @@ def search_parameters(
     """Return the candidates, column by column, with mean and standard deviation of their scores over the inner folds.
 
     The first parameter's column is "value", the others have their names. A single candidate is not searched: its score
-    is NaN. So is every score where a class has fewer rows than two inner folds need.
+    is NaN. So is every score where a class has fewer rows than two inner folds need, and that of a candidate that could
+    not be fitted where others could.
     """
     tried = method.candidates(config.preprocessing.scales)
     names = {name: VALUE if name == method.main_parameter else name for name in tried[0]}
@@ -110,10 +111,29 @@ def search_parameters(
         tell(detail=f"{inner.fold + 1}/{len(splits)}")
         own = seed_for(seed, "inner", inner.fold)
         scores.append(list(_validation_scores(train, inner, method, config, own, crossed)))
+    usable = _fitted_everywhere(scores, tried, method)
+    scores = [[of_split[place] for place in usable] for of_split in scores]
     if crossed:
         scores = _cross_fitted(train.y, splits, scores, best_cut(rule))
-    mean, sd = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1)
+    mean, sd = np.full((2, len(tried)), np.nan)
+    mean[usable], sd[usable] = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1)
     return columns | {"mean": mean.tolist(), "sd": sd.tolist()}
+
+
+def _fitted_everywhere(
+    scores: list[list[float | np.ndarray | Exception]], tried: list[dict[str, Any]], method: MethodConfig
+) -> list[int]:
+    """Return the places of the candidates that every inner fold could fit; tell of the others, or raise if all are."""
+    failed: dict[int, Exception] = {}
+    for of_split in scores:
+        for place, score in enumerate(of_split):
+            if isinstance(score, Exception):
+                failed.setdefault(place, score)
+    if len(failed) == len(tried):
+        raise failed[0]
+    for place, error in failed.items():
+        run_logger().info("%s: left out %s: %s: %s", method.label, tried[place], type(error).__name__, error)
+    return [place for place in range(len(tried)) if place not in failed]
 
 
 def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Split, ...]:
@@ -131,8 +151,8 @@ def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Spl
 
 def _validation_scores(
     train: Table, inner: Split, method: MethodConfig, config: ExperimentConfig, seed: int, crossed: bool
-) -> Iterator[float | np.ndarray]:
-    """Yield what every candidate makes of the rows that one inner fold holds out, in their order."""
+) -> Iterator[float | np.ndarray | Exception]:
+    """Yield what every candidate makes of the rows that one inner fold holds out, in their order; or why it cannot."""
     for scale in method.scales(config.preprocessing.scales):
         sample = draw_sample(train, inner, method, config.preprocessing.settled(scale), seed)
         prepared, y = {}, {}
@@ -148,8 +168,14 @@ def _validation_scores(
                 kernel.fit(prepared["fitted"], y["fitted"])
                 X = {part: kernel.transform(rows) for part, rows in prepared.items()}
             for own in method.solver_candidates:
-                solver = build_solver(method, own, seed, X["fitted"]).fit(X["fitted"], y["fitted"])
-                yield _validation_score(solver, X, y, config.validation.select_by, crossed)
+                try:
+                    solver = build_solver(method, own, seed, X["fitted"]).fit(X["fitted"], y["fitted"])
+                    found = _validation_score(solver, X, y, config.validation.select_by, crossed)
+                except (MemoryError, OSError):  # of the machine, a timeout among them, not of the value
+                    raise
+                except Exception as error:  # of any library: one value that does not fit the rows is not all values
+                    found = error
+                yield found
 
 
 def _validation_score(

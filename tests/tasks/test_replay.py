@@ -152,6 +152,10 @@ ASKED = {
         {"solver": "margin_mean", "search": {"lam1": [0.1, 1], "hinge_weight": ["equal", "balanced"]}},
         {"validation": {"folds": 2, "inner_folds": 2, "select_by": "gmean"}},
     ),
+    "a value that no inner fold has rows for": (
+        {"solver": "sklearn.neighbors.KNeighborsClassifier", "search": {"n_neighbors": [3, 5, 170]}},
+        {"validation": {"folds": 2, "inner_folds": 2}},
+    ),
     "weights and counts by label": (
         {
             "solver": "sklearn.linear_model.LogisticRegression",

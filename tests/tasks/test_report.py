@@ -275,6 +275,24 @@ def test_sampled_rows_and_chosen_parameter():
     assert row.chosen[0].endswith(", γ × 10") and row.chosen[1].endswith(", in every fold")
 
 
+@pytest.mark.parametrize(
+    ("count", "told"), [(1, "lam 1e-05, which"), (4, "lam 1e-05, lam 0.0001, lam 0.001 and 1 more, which")]
+)
+def test_candidates_that_a_search_went_without_are_named_on_console_and_page(count, told):
+    result = experiment()
+    cell = result.results[0]
+    (first, *others) = cell.models
+    scores = [float("nan")] * count + [0.9] * (len(first.search["value"]) - count)
+    unfit = replace(first, search=first.search | {"mean": scores, "sd": scores})
+    result = replace(result, results=(replace(cell, models=(unfit, *others)),))
+    console = Console(width=80, file=StringIO(), color_system=None)
+    console.print(console_report(result))
+    sentence = f"the search went without {told} could not be fitted in every inner fold"
+    assert sentence in " ".join(console.file.getvalue().split())
+    assert sentence in " ".join(render_html(result).split())
+    assert not any(row.left_out for row in summary_rows(experiment()))
+
+
 # --- what may be said ------------------------------------------------------------------------------------------
 
 

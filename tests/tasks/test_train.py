@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.datasets import make_circles
 from sklearn.exceptions import ConvergenceWarning
 
-from aucsolvers import Ranker
+from aucsolvers import LSSVM, Ranker
 from aucsolvers.metrics import auc, gmean
 from tasks.calibrate import calibration_splits, fit_calibrator, out_of_fold_scores
 from tasks.cell import compute, divide, plainly
@@ -87,6 +87,39 @@ def test_a_single_value_or_a_single_positive_is_not_searched():
     whole = config("ls_svm")
     lonely = blobs(n=30, ratio=30)
     assert np.isnan(search_parameters(lonely, whole.methods[0], whole, seed=1)["mean"]).all()
+
+
+@pytest.mark.parametrize("select", [{"select_by": "auc"}, {"select_by": "gmean", "threshold": "out_of_fold"}])
+def test_a_candidate_that_cannot_be_fitted_costs_no_other_its_score(select):
+    """Of 90 rows 60 are fitted and 30 held out: of 70 neighbours there are none to ask."""
+    neighbours = {"solver": "sklearn.neighbors.KNeighborsClassifier", "search": {"n_neighbors": [3, 9, 70]}}
+    whole = config(neighbours, validation={"inner_folds": 3, **select})
+    found = search_parameters(blobs(), whole.methods[0], whole, seed=1)
+    fewer = config(neighbours | {"search": {"n_neighbors": [3, 9]}}, validation={"inner_folds": 3, **select})
+    alone = search_parameters(blobs(), fewer.methods[0], fewer, seed=1)
+    assert found["mean"][:2] == alone["mean"] and found["sd"][:2] == alone["sd"]
+    assert np.isnan(found["mean"][2]) and np.isnan(found["sd"][2])
+    assert best_candidate("n_neighbors", found)["n_neighbors"] in (3, 9)
+
+
+def test_if_none_can_be_fitted_the_first_one_says_why():
+    whole = config({"solver": "sklearn.neighbors.KNeighborsClassifier", "search": {"n_neighbors": [70, 80]}})
+    with pytest.raises(ValueError, match="n_neighbors = 70"):
+        search_parameters(blobs(), whole.methods[0], whole, seed=1)
+
+
+@pytest.mark.parametrize("error", [MemoryError, TimeoutError])
+def test_a_machine_that_gives_up_is_no_reason_to_choose_another_value(monkeypatch, error):
+    def fit(self, X, y):
+        if self.lam > 0.1:
+            raise error
+        return usual(self, X, y)
+
+    usual = LSSVM.fit
+    monkeypatch.setattr(LSSVM, "fit", fit)
+    whole = config({"solver": "ls_svm", "grid": [0.01, 1.0]})
+    with pytest.raises(error):
+        search_parameters(blobs(), whole.methods[0], whole, seed=1)
 
 
 def test_selection_by_gmean_scores_with_the_training_threshold():
