@@ -23,6 +23,7 @@ from tasks.configuration import PreprocessingConfig
 UNIT_ROWS = ("unit_rows", "centred_unit_rows")  # the row normalisations of Natole et al. 2019
 QUANTILES = 1000
 DENSE_BYTES = 2**25  # of rows with one-hot columns: beyond it solvers that read what is not 0 are many times faster
+FILLED_BYTES = 2**30  # of sparse rows as an array: beyond it they stay, and a solver that takes none says so
 SPARSE_SHARE = 0.2  # of entries that are not 0: beyond it, a sparse matrix saves too little to be worth its detours
 
 
@@ -31,11 +32,12 @@ def make_preprocessing(X: pd.DataFrame | csr_matrix, config: PreprocessingConfig
 
     Numbers are imputed and scaled. Texts are one-hot encoded, a missing text being a category of its own and
     the rare ones beyond ``max_categories`` sharing one column; of many rows and texts the outcome is a CSR matrix.
-    Sparse data are scaled without centring, for centring would fill them. Rows brought to unit norm are so with all
+    Sparse data are scaled without centring, for centring would fill them, and are an array afterwards where what comes
+    after takes no other and they are not too large. Rows brought to unit norm are so with all
     their columns.
     """
     if not isinstance(X, pd.DataFrame):
-        steps = [("scale", _sparse_scaler(config.scale, X.shape[0]))]
+        steps = _sparse_steps(X, config, takes_sparse)
     else:
         steps = _table_steps(X, config, takes_sparse)
     if config.scale in UNIT_ROWS:
@@ -56,6 +58,13 @@ def _table_steps(X: pd.DataFrame, config: PreprocessingConfig, takes_sparse: boo
     if len(text) < X.shape[1]:
         parts.insert(0, ("numeric", Pipeline(numeric_steps), [c for c in X.columns if c not in text]))
     return [("columns", ColumnTransformer(parts, sparse_threshold=float(is_sparse)))]
+
+
+def _sparse_steps(X: csr_matrix, config: PreprocessingConfig, takes_sparse: bool) -> list[tuple[str, Any]]:
+    scaler = _sparse_scaler(config.scale, X.shape[0])
+    if takes_sparse or 8 * X.shape[0] * X.shape[1] > FILLED_BYTES:
+        return [("scale", scaler)]
+    return [("columns", ColumnTransformer([("scale", scaler, slice(0, X.shape[1]))], sparse_threshold=0.0))]
 
 
 def _pays_as_sparse(X: pd.DataFrame, text: list[str], config: PreprocessingConfig) -> bool:

@@ -81,6 +81,17 @@ class TestSparse:
         with pytest.raises(ValueError, match="Expected dense data"):
             scaled(csr_matrix(np.eye(3)), csr_matrix(np.eye(3)), "piecewise")
 
+    @pytest.mark.parametrize("scale", ["standard", "minmax", "quantile", "unit_rows", "none"])
+    @pytest.mark.parametrize("most, kind", [(2**30, np.ndarray), (100, csr_matrix)])
+    def test_they_are_an_array_for_what_takes_no_other_if_they_are_not_too_large(self, monkeypatch, scale, most, kind):
+        monkeypatch.setattr(preprocess, "FILLED_BYTES", most)
+        X = csr_matrix(np.random.default_rng(0).normal(size=(40, 6)) * (np.arange(240).reshape(40, 6) % 3 == 0))
+        fitted = make_preprocessing(X, PreprocessingConfig(scale=scale), takes_sparse=False).fit(X)
+        stored = skops.io.dumps(fitted)
+        out = transform(skops.io.loads(stored, trusted=skops.io.get_untrusted_types(data=stored)), X)
+        assert isinstance(out, kind)
+        assert np.allclose(out if kind is np.ndarray else out.toarray(), scaled(X, X, scale).toarray(), rtol=1e-15)
+
     def test_unit_rows(self):
         out = scaled(
             csr_matrix([[3.0, 4.0], [0.0, 2.0], [0.0, 0.0]]), csr_matrix([[3.0, 4.0], [0.0, 0.0]]), "unit_rows"
