@@ -110,7 +110,7 @@ def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed:
     _fit_neighbours(sampler, y, method)
     # of two equally large classes our samplers spare the one that sorts first: the positive one, then
     sign = -1 if entry.is_ours and 2 * np.count_nonzero(y > 0) == len(y) and not _names_labels(sampler) else 1
-    X_out, y_out = sampler.fit_resample(X, sign * y)
+    X_out, y_out = _resampled(sampler, X, sign * y, method)
     y_out = sign * y_out
     _refuse_lost_class(y_out, method.sampler)
     scheme = getattr(sampler, "scheme_", catalogue.short_name(method.sampler))
@@ -125,18 +125,42 @@ def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed:
     return Drawn(kept, scheme, Table(X_out[added], y_out[added]))
 
 
+def _resampled(sampler: Any, X: Any, y: np.ndarray, method: MethodConfig) -> tuple[Any, np.ndarray]:
+    """Return what the sampler makes of the rows; that of another library says in its error of which it was."""
+    try:
+        return sampler.fit_resample(X, y)
+    except (ValueError, RuntimeError) as error:
+        if catalogue.sampler(method.sampler).is_ours:
+            raise
+        counts = f"{len(y)} training rows, {min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))} of the rarer class"
+        raise ValueError(f"sampler '{method.sampler}' on {counts}: {error}") from error
+
+
 def _fit_neighbours(sampler: Any, y: np.ndarray, method: MethodConfig) -> None:
-    """Let a sampler between neighbours, SMOTE and its kind, take as many as a class has, unless the config says."""
-    most, n_rare = sampler.get_params().get("k_neighbors"), int(min((y > 0).sum(), (y < 0).sum()))
-    if not isinstance(most, int):
-        return
-    if n_rare < 2:
+    """Let a sampler that asks for neighbours in the rarer class take as many as it has, unless the config says.
+
+    SMOTE and its kind make rows between a row and its neighbours, which are others; NearMiss counts from rows of the
+    other class. Those that clean up look among all rows.
+    """
+    given, kind = sampler.get_params(deep=False), getattr(sampler, "_sampling_type", "")
+    if given.get("smote", sampler) is None:  # a SMOTE before a cleaning, with as many neighbours as it is used to
+        from imblearn.over_sampling import SMOTE  # here, where its package is loaded already
+
+        smote = SMOTE(sampling_strategy=given["sampling_strategy"], random_state=given["random_state"])
+        sampler.set_params(smote=smote)
+        return _fit_neighbours(smote, y, method)
+    name = next((name for name in ("k_neighbors", "n_neighbors") if isinstance(given.get(name), int)), None)
+    if name is None or kind == "clean-sampling":
+        return None
+    n_rare, others = min(np.count_nonzero(y > 0), np.count_nonzero(y < 0)), kind != "under-sampling"
+    if n_rare < 1 + others:
         raise ValueError(
             f"Expected two rows of either class for sampler '{method.sampler}', which makes rows between neighbours, "
             f"got one among the {len(y)} of a fold. Take fewer folds, or sampler random or mwmote."
         )
-    if "k_neighbors" not in method.sampler_settings and n_rare <= most:
-        sampler.set_params(k_neighbors=n_rare - 1)
+    if name not in method.sampler_settings:
+        sampler.set_params(**{name: min(given[name], n_rare - others)})
+    return None
 
 
 def _names_labels(sampler: Any) -> bool:

@@ -194,19 +194,52 @@ def test_of_equal_classes_the_positive_one_is_spared():
     assert sample.n_pos == 40 and sample.n_neg < 40
 
 
+def few(n_pos):
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(100) < n_pos, 1, -1).astype(np.int8)
+    return Table(pd.DataFrame(rng.normal(size=(100, 2)), columns=list("ab")), y), Split(
+        fold=0, train=np.arange(100), test=np.arange(0)
+    )
+
+
 @pytest.mark.parametrize("n_pos", [2, 3, 5, 6, 20])
 def test_smote_takes_as_many_neighbours_as_there_are_unless_the_config_says(n_pos):
     """Five by default, which six rows have: with fewer, in a fold say, scikit-learn's search for them would fail."""
-    rng = np.random.default_rng(0)
-    y = np.where(np.arange(100) < n_pos, 1, -1).astype(np.int8)
-    table = Table(pd.DataFrame(rng.normal(size=(100, 2)), columns=list("ab")), y)
-    split = Split(fold=0, train=np.arange(100), test=np.arange(0))
+    table, split = few(n_pos)
     whole = config("smote")
     assert draw_sample(table, split, whole.methods[0], whole.preprocessing, 1).n_added == 100 - 2 * n_pos
     asked = config("smote", sampler_params={"k_neighbors": 7}).methods[0]
     if n_pos <= 7:
         with pytest.raises(ValueError, match="n_neighbors"):
             draw_sample(table, split, asked, whole.preprocessing, 1)
+
+
+@pytest.mark.parametrize("n_pos", [2, 3, 20])
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        "imblearn.over_sampling.ADASYN",
+        "imblearn.over_sampling.BorderlineSMOTE",
+        "imblearn.combine.SMOTEENN",
+        "imblearn.combine.SMOTETomek",
+        "imblearn.under_sampling.NearMiss",
+        "imblearn.under_sampling.EditedNearestNeighbours",
+    ],
+)
+def test_so_does_every_other_that_asks_for_neighbours(sampler, n_pos):
+    table, split = few(n_pos)
+    whole = config(sampler)
+    sample = draw_sample(table, split, whole.methods[0], whole.preprocessing, 1)
+    assert sample.n_pos + sample.n_neg + sample.n_added >= 2 * n_pos
+
+
+def test_neighbours_that_are_asked_for_by_name_stay_and_the_sampler_is_named():
+    table, split = few(3)
+    whole = config("imblearn.over_sampling.ADASYN", sampler_params={"n_neighbors": 50})
+    with pytest.raises(
+        ValueError, match=r"sampler 'imblearn.over_sampling.ADASYN' on 100 training rows, 3 of the rarer"
+    ):
+        draw_sample(table, split, whole.methods[0], whole.preprocessing, 1)
 
 
 @pytest.mark.parametrize("ratio, scheme", [(3.0, "u1"), (14.0, "u2"), (1 / 3, "u1"), (1 / 14, "u2"), (0.1, "u2")])
