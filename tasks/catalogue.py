@@ -247,4 +247,6 @@ def _imported(kind: str, path: str) -> Entry:
         ) from None
     if kind == "solver" and is_outlier_detector(entry.build()):
         raise BadInput(f"Expected a {kind} that learns from labels, got '{path}', which does without. Name another.")
+    if kind == "solver" and found.__module__.startswith("sklearn.semi_supervised"):
+        raise BadInput(f"Expected a {kind} of two classes, got '{path}', to which -1 is no label. Name another.")
     return entry

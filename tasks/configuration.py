@@ -156,6 +156,16 @@ class MethodConfig(Strict):
         catalogue.kernel(name)
         return name
 
+    @field_validator("search", mode="before")
+    @classmethod
+    def _plain_values(cls, search: Any) -> Any:
+        grids = search if isinstance(search, dict) else {}
+        given = [(name, value) for name, grid in grids.items() if isinstance(grid, list) for value in grid]
+        for name, value in given:
+            if isinstance(value, list | dict):
+                raise ValueError(f"expected numbers, words, true, false or null to search {name} in, got {value}")
+        return search
+
     @field_validator("scale", mode="before")
     @classmethod
     def _known_scale(cls, value: Any) -> Any:
@@ -190,6 +200,10 @@ class MethodConfig(Strict):
                 raise ValueError(f"Expected {name} in search alone, got it in params or beside gamma. Leave one out.")
             if name == "scale":
                 raise ValueError("Expected no parameter named scale in search. Give scale itself a list of scales.")
+            if name == GAMMA_FACTOR and self.kernel != "none":
+                raise ValueError(
+                    f"Expected multiples of the kernel's gamma as gamma_grid, got {name} in search. Move it."
+                )
             if name == GAMMA_FACTOR and not entry.takes_kernel:
                 if any(isinstance(value, bool) or not isinstance(value, int | float) or value <= 0 for value in values):
                     raise ValueError(f"Expected numbers > 0 for {GAMMA_FACTOR}, got {list(values)}. Change them.")
@@ -348,8 +362,8 @@ def is_number(value: Any) -> bool:
 
 def _in_order(values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
     if all(is_number(value) for value in values):
-        return tuple(sorted(set(values)))
-    return tuple({(type(value), value): value for value in values}.values())  # True is not 1 here
+        values = sorted(values)
+    return tuple({(type(value), value): value for value in values}.values())  # True is not 1 here, nor is 1.0
 
 
 def _check_part(kind: str, name: str, entry: catalogue.Entry | None, params: dict[str, Any]) -> None:
@@ -367,6 +381,10 @@ def _check_params(name: str, entry: catalogue.Entry, params: dict[str, Any]) -> 
     left_out = {"random_state", *dict(entry.params), *(("estimator",) if entry.is_ours else ())}  # no YAML for that one
     known = tuple(k for k in entry.parameter_names() if k not in left_out)
     for key in params:
+        if key == "random_state":
+            raise ValueError(
+                f"Expected no random_state for {name}, got one: the experiment's seed sets it. Leave it out."
+            )
         if key not in known:
             raise ValueError(
                 f"Expected parameters of {name} out of {', '.join(known)}; got '{key}'.{nearest(key, known)}"

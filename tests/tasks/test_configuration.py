@@ -175,6 +175,16 @@ def test_the_resolved_config_reads_back_as_itself():
                 {"params": {"class_weight": {1: np.nan, -1: 1.0}}},
             )
         ),
+        (
+            {"methods": [{"solver": "sklearn.neural_network.MLPClassifier", "search": {"hidden_layer_sizes": [[5]]}}]},
+            ["numbers, words, true, false or null to search hidden_layer_sizes in, got [5]"],
+        ),
+        (
+            {"methods": [{"solver": "svm_or", "kernel": "gaussian", "search": {"gamma_factor": [1, 2]}}]},
+            ["as gamma_grid, got gamma_factor in search"],
+        ),
+        ({"methods": [{"solver": "svm_or", "params": {"random_state": 3}}]}, ["the experiment's seed sets it"]),
+        ({"methods": ["sklearn.semi_supervised.LabelSpreading"]}, ["to which -1 is no label", "LabelSpreading"]),
         ({"methods": ["sklearn.ensemble.IsolationForest"]}, ["learns from labels", "IsolationForest"]),
         ({"methods": ["sklearn.svm.OneClassSVM"]}, ["learns from labels", "OneClassSVM"]),
         ({"methods": [{"solver": "sdcd", "search": {"lam": [1]}, "grid": [1]}]}, ["either grid or search.lam"]),
@@ -221,6 +231,12 @@ def test_candidates_hang_on_no_order_of_names_and_labels_may_be_texts():
     weighted = {"solver": "linear_svm", "params": {"class_weight": {"1": 3.0, "-1": 1.0}}}
     (method,) = parse_config(MINIMAL | {"methods": [weighted]}, "here").methods
     assert method.params == {"class_weight": {1: 3.0, -1: 1.0}}
+
+
+def test_one_and_one_point_zero_are_two_values_and_are_tried_in_order():
+    tree = {"solver": "sklearn.tree.DecisionTreeClassifier", "search": {"max_features": [1.0, 0.5, 1, 0.5]}}
+    (method,) = parse_config(MINIMAL | {"methods": [tree]}, "here").methods
+    assert [repr(value) for value in method.searched["max_features"]] == ["0.5", "1.0", "1"]
 
 
 def test_several_errors_are_counted():
