@@ -412,6 +412,26 @@ class TestCertificate:
         assert svm.status_ == "converged" and 0 <= svm.dual_gap_ <= 1e-3 * C * 80
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_it_is_the_true_one_of_a_column_far_from_zero(self, loss, form):
+        """Entries of the kernel are 1e12 and rounded to 1e-4, by which scores and gap were wrong; w is not."""
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            y = np.where(rng.random(400) < 0.2, 1, -1)
+            X = rng.normal(size=(400, 5)) + (y > 0)[:, None]
+            X[:, 0] += 1e6
+            svm = KernelSVM(kernel="linear", loss=loss, max_iter=100_000).fit(form(X), y)
+            exact, beta = np.longdouble(X), np.longdouble(full_beta(svm, 400))
+            w = beta @ exact
+            scores, squares = exact @ w + beta.sum(), w @ w + beta.sum() ** 2
+            slack = np.maximum(0, 1 - y * scores)
+            P = squares / 2 + np.sum(slack if loss == "hinge" else slack**2)
+            D = y @ beta - squares / 2 - (beta @ beta / 4 if loss == "squared_hinge" else 0)
+            assert svm.dual_gap_ == pytest.approx(float(P - D), rel=1e-3)
+            assert_allclose(svm.coef_.ravel(), np.float64(w), rtol=1e-9)
+            assert_allclose(svm.decision_function(form(X)), np.float64(scores), atol=1e-4)
+
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     @pytest.mark.parametrize("kernel", [{"kernel": "poly", "gamma": 1.0, "coef0": 1.0}, {"kernel": "linear"}], ids=str)
     @pytest.mark.parametrize("loss", LOSSES)
