@@ -13,12 +13,10 @@ from rich.table import Table
 
 from tasks import catalogue, datasets
 from tasks.configuration import ExperimentConfig, MethodConfig, load_config, parse, parse_config
-from tasks.errors import BadInput, RunFailed, nearest
+from tasks.errors import BadInput, RunFailed
 from tasks.progress import announce
 
 WIDE = 160  # columns
-KERNELS = tuple(name for name in catalogue.KERNELS if name != "none")
-NAMES_IN_FRONT = (*catalogue.SAMPLERS, *KERNELS)
 DEFAULT_METHODS = ("svm_or", "ls_svm", "auto+linear_svm")  # none of them enumerates pairs: fit for large files
 
 
@@ -116,19 +114,8 @@ def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig
 
 
 def parse_method(text: str) -> MethodConfig:
-    """Return the method spelt as ``solver``, ``sampler+solver``, ``kernel+solver`` or ``sampler+kernel+solver``.
-
-    Sampler and solver may be import paths, or joined as in ``u1_zovr``.
-    """
-    *front, solver = text.split("+")
-    kernel = front.pop() if len(front) == 2 or (front and _means_a_kernel(front[-1])) else "none"
-    sampler = "+".join(front) if front else "none"
-    return parse(MethodConfig, {"solver": solver, "sampler": sampler, "kernel": kernel}, f"--method {text}")
-
-
-def _means_a_kernel(name: str) -> bool:
-    """Tell whether it is a kernel's name, or nearest to one, and then to be refused with that."""
-    return name in catalogue.KERNELS or nearest(name, NAMES_IN_FRONT) in [nearest(k, NAMES_IN_FRONT) for k in KERNELS]
+    """Return the method that ``catalogue.split_name`` finds in a text."""
+    return parse(MethodConfig, {"solver": text}, f"--method {text}")
 
 
 def list_command(what: str) -> None:

@@ -199,12 +199,27 @@ def short_name(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def split_alias(name: str) -> tuple[str, str] | None:
-    """Return sampler and solver of a name that joins two of ours, as papers write them: "u1_zovr"; else None."""
+def split_name(name: str) -> dict[str, str]:
+    """Return what a name joins: solver, and sampler and kernel where it has them.
+
+    As tables write it, ``[sampler+][kernel+]solver``, any of them possibly unknown; of two of ours also as papers do:
+    ``u1_zovr``.
+    """
     front, _, back = name.partition("_")
-    if name in SOLVERS or SAMPLERS.get(front) is None or back not in SOLVERS:
-        return None
-    return front, back
+    if front in SAMPLERS and back in SOLVERS and name not in SOLVERS:
+        return {"sampler": front, "solver": back}
+    *fronts, back = name.split("+")
+    parts = {"solver": back}
+    if len(fronts) == 2 or (fronts and _means_a_kernel(fronts[-1])):
+        parts["kernel"] = fronts.pop()
+    return parts | ({"sampler": "+".join(fronts)} if fronts else {})
+
+
+def _means_a_kernel(name: str) -> bool:
+    """Tell whether it is a kernel's name, or nearest to one, and then to be refused with that."""
+    kernels = [kernel for kernel in KERNELS if kernel != "none"]
+    known = (*SAMPLERS, *kernels)
+    return name in kernels or nearest(name, known) in [nearest(kernel, known) for kernel in kernels]
 
 
 def _look_up(kind: str, name: str, known: dict[str, Any]) -> Any:
@@ -212,10 +227,19 @@ def _look_up(kind: str, name: str, known: dict[str, Any]) -> Any:
         return known[name]
     if kind in METHODS and re.fullmatch(IMPORT_PATH, name):
         return _imported(kind, name)
-    # split_alias knows more than the table has
-    joined = [f"{front}_{back}" for front, entry in SAMPLERS.items() if entry for back in SOLVERS]
-    options = (*known, *joined) if kind == "solver" else tuple(known)
+    options = (*known, *_joined_names()) if kind == "solver" else tuple(known)
     raise BadInput(f"Expected a {kind} out of {', '.join(known)}; got '{name}'.{nearest(name, options)}")
+
+
+def _joined_names() -> list[str]:
+    """Return what split_name takes apart, as it is most likely to be meant where a name is none."""
+    samplers = [name for name, entry in SAMPLERS.items() if entry]
+    kernels = [name for name, entry in KERNELS.items() if entry]
+    return [
+        *(f"{sampler}_{solver}" for sampler in samplers for solver in SOLVERS),
+        *(f"{kernel}+{solver}" for kernel in kernels for solver in SOLVERS),
+        *(f"{sampler}+{kernel}+{solver}" for sampler in samplers for kernel in kernels for solver in SOLVERS),
+    ]
 
 
 # what a class has to have, each group in one of its spellings

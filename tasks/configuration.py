@@ -120,15 +120,16 @@ class MethodConfig(Strict):
     @classmethod
     def _expand(cls, data: Any) -> Any:
         data = {"solver": data} if isinstance(data, str) else data
-        alias = catalogue.split_alias(data["solver"]) if isinstance(data, dict) and _is_text(data, "solver") else None
-        if alias is None:
+        if not (isinstance(data, dict) and _is_text(data, "solver")):
             return data
-        if data.get("sampler", "none") != "none":
-            raise ValueError(
-                f"Expected one sampler, got '{alias[0]}' in solver '{data['solver']}' and sampler '{data['sampler']}'. "
-                f"Write solver: {alias[1]}."
-            )
-        return data | {"sampler": alias[0], "solver": alias[1]}
+        parts = catalogue.split_name(data["solver"])
+        for part in parts.keys() - {"solver"}:
+            if data.get(part, "none") != "none":
+                raise ValueError(
+                    f"Expected one {part}, got '{parts[part]}' in solver '{data['solver']}' and {part} '{data[part]}'. "
+                    f"Write solver: {parts['solver']}."
+                )
+        return data | parts
 
     @field_validator("params", "sampler_params", mode="before")
     @classmethod

@@ -1,6 +1,6 @@
 """The ways in which a run ends badly, kept apart because their exit codes differ."""
 
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
 
@@ -36,5 +36,10 @@ class Stopped(RuntimeError):
 
 def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:
     """Return ``" Did you mean 'x'?"`` for the known name nearest to a misspelt one, or an empty string."""
-    matches = get_close_matches(str(name).lower(), [k.lower() for k in known], n=1, cutoff=0.5)
-    return f" Did you mean '{next(k for k in known if k.lower() == matches[0])}'?" if matches else ""
+    given, lower = str(name).lower(), {k.lower(): k for k in reversed(known)}
+    matches = get_close_matches(given, lower, n=10, cutoff=0.5)
+    if not matches:
+        return ""
+    # of equally near ones that with the same beginning
+    best = max(matches, key=lambda k: (SequenceMatcher(None, k, given).ratio(), k[:1] == given[:1]))
+    return f" Did you mean '{lower[best]}'?"

@@ -136,7 +136,10 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"reference": "lu"}, ["reference", "got 'lu'"]),
         ({"methods": ["u1_zorv"]}, ["got 'u1_zorv'"]),
         ({"methods": ["u2_zovrr"]}, ["got 'u2_zovrr'", "Did you mean 'u2_zovr'?"]),
-        ({"methods": ["U2+zovr"]}, ["got 'U2+zovr'", "Did you mean 'u2_zovr'?"]),
+        ({"methods": ["U2+zovr"]}, ["sampler", "got 'U2'", "Did you mean 'u2'?"]),
+        ({"methods": ["u3+zovr"]}, ["sampler", "got 'u3'", "Did you mean 'u"]),
+        ({"methods": ["u1_gaussian_svm_or"]}, ["Did you mean 'u1+gaussian+svm_or'?"]),
+        ({"methods": [{"solver": "gaussian+sdcd", "kernel": "polynomial"}]}, ["one kernel", "kernel 'polynomial'"]),
         ({"methods": [{"solver": "zovr", "params": {"certify": "no"}}]}, ["certify to be True or False, got 'no'"]),
         ({"methods": [{"solver": "u1_zovr", "sampler": "u2"}]}, ["one sampler", "'u1' in solver 'u1_zovr'"]),
         ({"methods": ["sklearn.svm.SVCC"]}, ["that can be imported", "sklearn.svm.SVCC"]),
@@ -322,9 +325,14 @@ def test_a_folder_is_no_config(tmp_path):
         ("mwmote_kernel_svm", ("mwmote", "kernel_svm", "mwmote+kernel_svm")),
         ("svm_or", ("none", "svm_or", "svm_or")),
         ("sklearn.svm.SVC", ("none", "sklearn.svm.SVC", "SVC")),
+        ("none_zovr", ("none", "zovr", "zovr")),
+        ("u1+zovr", ("u1", "zovr", "u1+zovr")),
+        ("gaussian+svm_or", ("none", "svm_or", "gaussian+svm_or")),
+        ("smote+gaussian+svm_or", ("smote", "svm_or", "smote+gaussian+svm_or")),
+        ({"solver": "u2+zovr", "grid": [1.0]}, ("u2", "zovr", "u2+zovr")),
     ],
 )
-def test_solvers_may_be_spelt_with_their_sampler_as_papers_do_or_by_import_path(name, expected):
+def test_solvers_may_be_spelt_with_their_sampler_as_papers_and_tables_do_or_by_import_path(name, expected):
     (method,) = parse_config(MINIMAL | {"methods": [name]}, "here").methods
     assert (method.sampler, method.solver, method.label) == expected
 
