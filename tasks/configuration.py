@@ -15,7 +15,7 @@ from tasks import catalogue
 from tasks.catalogue import GAMMA_FACTOR
 from tasks.datasets import OPENML, Conversion, find, suites
 from tasks.errors import BadInput, nearest
-from tasks.schema import Strict, parse, read_yaml
+from tasks.schema import METHOD_NAME, NAME, TITLE, Strict, parse, read_yaml
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 Scalar = bool | int | float | str | None
@@ -34,7 +34,7 @@ class DatasetConfig(Strict):
     What is given here wins over what the catalogue says of target, columns to drop and conversion.
     """
 
-    name: str = Field(min_length=1, pattern=r"^[^/\\\x00-\x1f]+$")
+    name: str = Field(min_length=1, pattern=TITLE)
     source: str  # a path, catalogue:NAME, openml:ID or sklearn:NAME
     format: Literal["csv", "parquet", "svmlight", "keel", "arff", "npz", "idx"] | None = None
     target: str | None = None
@@ -105,7 +105,7 @@ class MethodConfig(Strict):
     solver: str
     sampler: str = "none"
     kernel: str = "none"
-    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]*$", max_length=60)
+    name: str | None = Field(default=None, pattern=METHOD_NAME, max_length=60)
     params: dict[str, Any] = Field(default_factory=dict)
     sampler_params: dict[str, Any] = Field(default_factory=dict)
     kernel_params: dict[str, Any] = Field(default_factory=dict)
@@ -479,7 +479,7 @@ class PreprocessingConfig(Strict):
 class ExperimentConfig(Strict):
     """What `aucflow run` does, whole."""
 
-    name: str = Field(default="experiment", pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", max_length=100)
+    name: str = Field(default="experiment", pattern=NAME, max_length=100)
     seed: int = Field(default=0, ge=0, lt=2**63, strict=True)
     datasets: tuple[DatasetConfig, ...] = Field(min_length=1)
     methods: tuple[MethodConfig, ...] = Field(min_length=1)

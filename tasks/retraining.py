@@ -41,7 +41,7 @@ from tasks.manifests import read_manifest
 from tasks.models import KeptModel, column_types
 from tasks.predict import Rows, Source, bring_model
 from tasks.registry import Version
-from tasks.schema import Strict, parse, read_yaml
+from tasks.schema import NAME, Strict, parse, read_yaml
 from tasks.split import HeldOut
 from tasks.stage import stage
 from tasks.store import artifact_folder, ledger
@@ -58,7 +58,7 @@ MOST_NAMED = 5  # columns that a message lists
 class RetrainConfig(Strict):
     """What `aucflow retrain` does: one model, one method, one data set, and the rules for its promotion."""
 
-    model: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", max_length=100)
+    model: str = Field(pattern=NAME, max_length=100)
     data: DatasetConfig
     method: MethodConfig
     seed: int = Field(default=0, ge=0, lt=2**63, strict=True)

@@ -9,6 +9,10 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from tasks.errors import BadInput, nearest
 
+NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"  # of an experiment or a model, which are parts of addresses
+METHOD_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._+-]*$"
+TITLE = r"^[^/\\\x00-\x1f]+$"  # of a data set
+
 
 class Strict(BaseModel):
     """A frozen section that refuses unknown keys and names the nearest known one."""
@@ -82,6 +86,13 @@ EXPECTED = {
 }
 
 
+PATTERNS = {
+    NAME: "expected a name of letters a to z, digits, spaces and . _ -, a letter or digit first",
+    METHOD_NAME: "expected a name of letters a to z, digits, spaces and . _ - +, a letter or digit first",
+    TITLE: "expected a name without / and \\",
+}
+
+
 def _in_words(problem: Any) -> str:
     """Return pydantic's finding as expected, got and what to do."""
     if problem["type"] == "missing":
@@ -89,6 +100,10 @@ def _in_words(problem: Any) -> str:
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
     wanted = EXPECTED.get(problem["type"])
+    if problem["type"] == "string_pattern_mismatch":
+        wanted = PATTERNS.get(problem["ctx"]["pattern"])
+    if problem["type"] == "string_too_long":
+        wanted = f"expected at most {problem['ctx']['max_length']} characters"
     if wanted is None:
         bound = "a number " if problem["type"].startswith(("greater", "less")) else ""
         wanted = problem["msg"].replace("Input should be ", f"expected {bound}")
