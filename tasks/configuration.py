@@ -520,6 +520,15 @@ class ExperimentConfig(Strict):
                 raise ValueError(f"Expected each {kind} once, got '{twice[0]}' twice. Remove one or give it a name.")
         return self
 
+    @model_validator(mode="after")
+    def _committees_have_members(self) -> "ExperimentConfig":
+        for method in self.methods:
+            if method.committee > 1 and len(method.candidates(self.preprocessing.scales)) == 1:
+                raise ValueError(
+                    f"Expected candidates for a committee of {method.label}, got one. Give it a search or none."
+                )
+        return self
+
 
 def _is_suite(entry: Any) -> bool:
     return isinstance(entry, dict) and set(entry) == {"suite"}

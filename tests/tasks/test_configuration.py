@@ -141,6 +141,10 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"name": "x" * 101}, ["expected at most 100 characters"]),
         ({"methods": [{"solver": "sdcd", "name": "Ä"}]}, ["methods.0.name", "expected a name of letters", "got 'Ä'"]),
         ({"datasets": [{"source": "sklearn:wine", "name": "a/b"}]}, ["datasets.0.name", "a name without /"]),
+        (
+            {"methods": [{"solver": "sklearn.svm.SVC", "committee": 5}]},
+            ["candidates for a committee of SVC, got one", "Give it a search"],
+        ),
         ({"methods": ["u3+zovr"]}, ["sampler", "got 'u3'", "Did you mean 'u"]),
         ({"methods": ["u1_gaussian_svm_or"]}, ["Did you mean 'u1+gaussian+svm_or'?"]),
         ({"methods": [{"solver": "gaussian+sdcd", "kernel": "polynomial"}]}, ["one kernel", "kernel 'polynomial'"]),
