@@ -193,7 +193,7 @@ class SVMOR(LinearScorer):
         X, y = self._validate_fit(X, y, FLOATS)
         drive = newton if self.method == "newton" else cutting_planes
         result = drive(X, y, self.lam, self.loss, self.tol, self.max_iter, self._state_to_go_on(X.shape[1]))
-        self._state = result.state
+        self._state = result.state if self.warm_start else None  # a stored model does without
         return self._publish(result, X, y)
 
     def _state_to_go_on(self, n_features):
@@ -210,7 +210,7 @@ class SVMOR(LinearScorer):
 def newton(X, y, lam, loss, tol, max_iter, state=None):
     """Minimise P by Newton's method in bands of shrinking width; X is dense or CSR, y is +-1. Return a SolverResult.
 
-    ``state`` holds, to go on, the weights ``w`` and the half width ``width`` of the band that certified them.
+    ``state`` holds, to go on, the weights ``w``, and those that gave the lower bound with their band's half width.
     """
     problem = _pose(X, y, lam, loss)
     run = _Run(problem, tol, max_iter)
@@ -251,11 +251,11 @@ def cutting_planes(X, y, lam, loss, tol, max_iter, state=None):
 
 def _first_point(run, problem, state=None):
     """Show the run the point at w = 0, or, if P is no larger there, at the state's; return where to start from."""
-    point = None if state is None else problem.look(state["w"], state["width"])
-    if point is None or not point.objective <= problem.at_zero:
-        # weights of rows in other units may have a loss that is many times that of none
-        point = problem.origin()
-    run.see(point)
+    known = () if state is None else [problem.look(state[name], state["width"]) for name in ("w", "w_of_bound")]
+    # weights of rows in other units may have a loss that is many times that of none
+    point = known[0] if known and known[0].objective <= problem.at_zero else problem.origin()
+    for seen in (point, *known[1:]):
+        run.see(seen)
     run.log()
     if run.done or not point.w.any():
         return point
@@ -305,7 +305,7 @@ class _Run:
         self.trace, self.n_iter, self.idle = Trace(), 0, 0
         self.best, self.lower_bound = None, 0.0  # a = 0 is feasible
         self.last = None  # the point that the last iteration came to
-        self.width, self.magnified = WIDEST, 1.0  # of the band that gave the bound
+        self.bounding = None  # the point whose band gave the bound
 
     @property
     def gap(self):
@@ -327,8 +327,8 @@ class _Run:
         """Take what is better than before of this point and of the bounds; its own counts too."""
         if self.best is None or point.objective <= self.best.objective:
             self.best = point
-        if point.lower_bound > self.lower_bound:
-            self.width, self.magnified = point.width, point.band.magnified
+        if self.bounding is None or point.lower_bound > self.lower_bound:
+            self.bounding = point
         self.lower_bound = max(self.lower_bound, lower_bound, point.lower_bound)
 
     def count(self, *points, lower_bound=0.0):
@@ -347,11 +347,12 @@ class _Run:
         self.trace.add_with_auc(self.n_iter, self.best.objective, self.gap, self.best.auc())
 
     def result(self, X, y):
-        w, state = self.best.w, {"w": self.best.w, "width": self.width}
+        w, bounding = self.best.w, self.bounding
+        state = {"w": w, "w_of_bound": bounding.w, "width": bounding.width}
         scores = row_scores(X, w)
         # sparse rows are not centred: their scores are rounded as they are
         rounded = (scores,) if sparse.issparse(X) else (self.best.s_few, self.best.s_many)
-        gap = max(self.gap, ROUNDING * self.magnified * max(float(np.abs(part).max()) for part in rounded))
+        gap = max(self.gap, ROUNDING * bounding.band.magnified * max(float(np.abs(part).max()) for part in rounded))
         status = CONVERGED if gap <= self.target else MAX_ITER
         if status == MAX_ITER and self.idle >= PATIENCE:
             logger.info("no progress in %d iterations: rounding limits the gap to %.3g", self.idle, gap)

@@ -652,6 +652,17 @@ class TestEstimator:
 
 class TestGoingOn:
     @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("lam", [1e-1, 1e-3, 1e-6])
+    def test_a_solution_is_known_again_also_where_another_point_certified_it(self, lam, loss):
+        for seed in range(30):
+            rng = np.random.default_rng(seed)
+            X = rng.normal(size=(rng.integers(30, 300), 6))
+            y = X[:, 0] + rng.normal(size=len(X)) > 0.8
+            model = SVMOR(lam, loss=loss, warm_start=True).fit(X, y)
+            gap, taken = model.dual_gap_, [model.fit(X, y).n_iter_ for _ in range(2)]
+            assert taken == [0, 0] and model.dual_gap_ == pytest.approx(gap, rel=1e-3, abs=1e-15)
+
+    @pytest.mark.parametrize("loss", LOSSES)
     @pytest.mark.parametrize("method", METHODS)
     def test_warm_start_after_convergence_needs_no_iteration(self, method, loss, digits):
         model = SVMOR(1e-2, method="newton", loss=loss, warm_start=True).fit(*digits)
