@@ -55,6 +55,7 @@ SHRINK_BELOW = 0.75  # of the working rows: leaving some out moves all columns h
 # From so many rows on, every fourth is solved first, to a gap of 0.03 P(0) on them.
 SAMPLE_FROM, SAMPLE_STEP, SAMPLE_GAP = 10_000, 4, 0.03
 ROUNDINGS = 4  # of a score: no step is made for a gradient below
+UNKNOWN_SCORES = 1e-3  # of rounding: so much of a margin hides what a step would gain
 MOST_REFRESHED = 10  # times that the gradient is computed afresh: where rounding is the limit, steps do not help
 
 
@@ -234,18 +235,19 @@ class KernelSVM(BinaryScorer):
         if len(weighted) < len(y):
             X, y, cost = X[weighted], y[weighted], cost[weighted]
         self._kernel = Kernel.of(self, X, y, None if sample_weight is None else np.asarray(sample_weight)[weighted])
-        result = solve_kernel_svm(
-            X,
-            y,
-            cost,
-            self._kernel,
-            squared=self.loss == "squared_hinge",
-            tol=self.tol,
-            relative=True,
-            max_iter=self.max_iter,
-            cache_bytes=self.cache_bytes,
-            beta=getattr(self, "_beta", None) if self.warm_start else None,
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # the objective tells
+            result = solve_kernel_svm(
+                X,
+                y,
+                cost,
+                self._kernel,
+                squared=self.loss == "squared_hinge",
+                tol=self.tol,
+                relative=True,
+                max_iter=self.max_iter,
+                cache_bytes=self.cache_bytes,
+                beta=getattr(self, "_beta", None) if self.warm_start else None,
+            )
         # n numbers that a stored model does not need, unless it is to go on from here
         if self.warm_start:
             self._beta = result.beta
@@ -343,11 +345,16 @@ def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, ca
             certifier.certify(updates)
             refreshed += 1
         checkpoint = 2 * updates
-        if stuck or refreshed == MOST_REFRESHED:
+        if stuck or refreshed == MOST_REFRESHED or not np.isfinite(certifier.objective):
             break
         if goal > certifier.goal:
             working.shrink()
         goal = certifier.goal
+    astray = not np.isfinite(certifier.objective) or working.rounding_of(dual.beta) > UNKNOWN_SCORES
+    if offset is None and astray and not certifier.objective <= certifier.at_zero:
+        # steps went by differences of kernels too large for them: no score at all is better
+        dual.beta[:], dual.pull[:] = 0.0, y
+        certifier.certify(updates)
     return certifier.result(updates)
 
 
@@ -444,7 +451,7 @@ class _WorkingSet:
         self.whole, self.kernel, self.all_points = dual, kernel, points
         self.known_beta = None  # where the gradient of the shrunk rows was last up to date
         self.largest_entry = dual.curvature.max()
-        self.drift = self._rounding_of(dual.beta)  # of the gradient, about as much as it may be in all
+        self.drift = self.rounding_of(dual.beta)  # of the gradient, about as much as it may be in all
         self.cache = ColumnCache(kernel, points, cache_bytes)
         self._open()
 
@@ -453,7 +460,7 @@ class _WorkingSet:
         self.rows, self.dual = np.arange(len(self.whole.y)), self.whole
         self._block_moves()
 
-    def _rounding_of(self, change):
+    def rounding_of(self, change):
         """Return about as much as the scores of a change of beta may be rounded by."""
         return np.finfo(float).eps * float(np.abs(change).sum() * self.largest_entry)
 
@@ -483,7 +490,7 @@ class _WorkingSet:
             if missing >= 0:
                 cache.load(missing, self.rise, self.fall, dual.pull)
         self.drift += done * np.finfo(float).eps * max(largest, np.abs(dual.pull).max())
-        self.drift += self._rounding_of(dual.beta - before)  # the columns are rounded as well
+        self.drift += self.rounding_of(dual.beta - before)  # the columns are rounded as well
         return done
 
     def gap(self):
@@ -525,7 +532,7 @@ class _WorkingSet:
         self.whole.beta[self.rows], self.whole.pull[self.rows] = self.dual.beta, self.dual.pull
         shrunk = np.delete(np.arange(len(self.whole.y)), self.rows)
         change = self.whole.beta - self.known_beta
-        self.drift += self._rounding_of(change)
+        self.drift += self.rounding_of(change)
         moved = np.flatnonzero(change)
         points = self.all_points
         self.whole.pull[shrunk] -= self.kernel.expand(points.take(shrunk), points.take(moved), change[moved])

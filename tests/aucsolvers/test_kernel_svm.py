@@ -412,6 +412,18 @@ class TestCertificate:
         assert svm.status_ == "converged" and 0 <= svm.dual_gap_ <= 1e-3 * C * 80
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("kernel", ["linear", "poly"])
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_where_rounding_leads_astray_no_score_at_all_is_returned(self, kernel, loss):
+        """Kernels of 1e16 and more, whose rounding is larger than what tells rows apart: steps made P a million P(0)."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(150, 6))
+        y = X[:, 0] + rng.normal(size=150) > 1
+        svm = KernelSVM(kernel=kernel, loss=loss, gamma=1.0, max_iter=20_000).fit(X + 1e9, y)
+        assert (svm.status_, svm.objective_, svm.dual_gap_) == ("max_iter", 150.0, 150.0)
+        assert not svm.decision_function(X).any()
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
     @pytest.mark.parametrize("loss", LOSSES)
     def test_it_is_the_true_one_of_a_column_far_from_zero(self, loss, form):
