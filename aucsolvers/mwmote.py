@@ -1,7 +1,7 @@
 """MWMOTE: over-sampling that draws hard minority rows more often and stays inside clusters of the minority."""
 
 import logging
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from imblearn.over_sampling.base import BaseOverSampler
@@ -99,6 +99,11 @@ class MWMOTE(BaseOverSampler):
     (array([0, 1, 2]), np.int64(5), True)
     """
 
+    # the base's list for random_state knows no Generator: as_generator refuses what is none
+    _parameter_constraints: ClassVar = {
+        k: v for k, v in BaseOverSampler._parameter_constraints.items() if k != "random_state"
+    }
+
     def __init__(
         self,
         *,
@@ -141,7 +146,7 @@ class MWMOTE(BaseOverSampler):
         by_row = X.tocsr() if sparse.issparse(X) else X
         # squares of large entries, which distances are from, do not go into float32
         is_large = by_row.dtype == np.float32 and np.abs(by_row).max() > LARGEST_FLOAT32
-        for_distances = by_row.astype(np.float64) if is_large else by_row
+        for_distances = moved_near_zero(by_row.astype(np.float64) if is_large else by_row)
         self.hard_rows_ = {}
         parts, labels = [X], [y]
         streams = as_generator(self.random_state).spawn(len(wanted))
@@ -186,6 +191,30 @@ class HardRows(NamedTuple):
     rows: np.ndarray
     weights: np.ndarray
     clusters: np.ndarray
+
+
+def moved_near_zero(X):
+    """Return X with the columns that are farther from 0 than they are wide, dates say, moved there.
+
+    Distances do not see it, but where they are taken from squared lengths their rounding does. A column is moved by one
+    of its own values, so that whole numbers stay whole and ties stay ties.
+    """
+    columns = X.tocsc() if sparse.issparse(X) else X
+    ends = columns.min(axis=0), columns.max(axis=0)
+    low, high = (np.ravel(end.toarray() if sparse.issparse(end) else end) for end in ends)
+    far = np.flatnonzero(np.maximum(low, -high) > high - low)  # none of its entries is 0: all are stored
+    if not len(far):
+        return X
+    shift = np.zeros(X.shape[1], dtype=X.dtype)
+    middle = X.shape[0] // 2
+    for column in far:
+        entries = columns[:, [column]].data if sparse.issparse(X) else X[:, column]
+        shift[column] = np.partition(entries, middle)[middle]
+    if not sparse.issparse(X):
+        return X - shift
+    moved = X.copy()
+    moved.data -= shift[moved.indices]
+    return moved
 
 
 def _neighbours(among, of, k):

@@ -415,7 +415,7 @@ class TestCertificate:
     @pytest.mark.parametrize("kernel", ["linear", "poly"])
     @pytest.mark.parametrize("loss", LOSSES)
     def test_where_rounding_leads_astray_no_score_at_all_is_returned(self, kernel, loss):
-        """Kernels of 1e16 and more, whose rounding is larger than what tells rows apart: steps made P a million P(0)."""
+        """Kernels of 1e16 and more, whose rounding is larger than what tells rows apart: P was a million P(0)."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(150, 6))
         y = X[:, 0] + rng.normal(size=150) > 1

@@ -181,6 +181,30 @@ class TestInputAndOutput:
             assert_array_equal(sampler.hard_rows_[label].rows, rows)
             assert_allclose(sampler.hard_rows_[label].weights, weights, rtol=1e-9)
 
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+    @pytest.mark.parametrize("n_features", [5, 20])
+    @pytest.mark.parametrize("columns", [slice(0, 1), slice(None)])
+    def test_columns_far_from_zero_are_weighed_as_those_near_it(self, form, n_features, columns):
+        """Seconds since 1970, say: squared lengths of 1e18 hid all distances, and every row was its own cluster."""
+        rng = np.random.default_rng(0)
+        X = np.round(rng.normal(size=(100, n_features)) * 1024) / 1024  # a shift by a power of 2 changes no bit of it
+        y = (np.arange(100) % 6 == 0).astype(int)
+        X[y == 1] += 0.25
+        near = MWMOTE(random_state=0)
+        near.fit_resample(X, y)
+        for shift in (2.0**24, 2.0**27, -(2.0**30)):
+            moved, far = X.copy(), MWMOTE(random_state=0)
+            moved[:, columns] += shift
+            far.fit_resample(form(moved), y)
+            assert_array_equal(far.hard_rows_[1].rows, near.hard_rows_[1].rows)
+            assert_array_equal(far.hard_rows_[1].clusters, near.hard_rows_[1].clusters)
+            assert_allclose(far.hard_rows_[1].weights, near.hard_rows_[1].weights, rtol=1e-9)
+
+    def test_a_generator_is_a_seed_too(self):
+        X, y = np.random.default_rng(0).normal(size=(40, 3)), (np.arange(40) % 8 == 0).astype(int)
+        first, second = (MWMOTE(random_state=np.random.default_rng(7)).fit_resample(X, y)[0] for _ in range(2))
+        assert_array_equal(first, second)
+
     def test_the_seed_decides_every_bit(self):
         X, y = blobs()
         first, second, other = (MWMOTE(random_state=seed).fit_resample(X, y)[0] for seed in (3, 3, 4))
