@@ -4,6 +4,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+ROUNDING = 1e-14  # of the largest score: scores that differ by less do not differ
+
 
 class Committee(BaseEstimator):
     """Fitted scorers whose mean, each in units of its own, is one score.
@@ -19,7 +21,8 @@ class Committee(BaseEstimator):
     Attributes
     ----------
     centres_, spreads_ : ndarrays of shape (n_members,)
-        Median and standard deviation of each member's scores of the rows of ``fit``; a spread of 0 counts as 1.
+        Median and standard deviation of each member's scores of the rows of ``fit``; a spread of 0, up to rounding,
+        counts as 1.
 
     Notes
     -----
@@ -47,7 +50,7 @@ class Committee(BaseEstimator):
         scores = self._scores(X)
         spreads = scores.std(axis=1)
         self.centres_ = np.median(scores, axis=1)
-        self.spreads_ = np.where(spreads > 0, spreads, 1.0)
+        self.spreads_ = np.where(spreads > ROUNDING * np.abs(scores).max(axis=1), spreads, 1.0)
         return self
 
     def decision_function(self, X):

@@ -34,6 +34,7 @@ from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, solve_kernel_svm
 from aucsolvers.metrics import best_gmean_threshold
 from aucsolvers.svm import solve_linear_svm
 
+TIED_WITHIN = 1e-12  # of the median score
 KERNELS = ("linear", "rbf")
 THRESHOLDS = ("gmean", "zero")
 HINGE_WEIGHTS = ("equal", "balanced")
@@ -85,7 +86,13 @@ class MarginMeanScorer(BinaryScorer):
 
     def _cut(self, y, scores):
         # scores that overflowed, with features or parameters of extreme scales, have none; the status says diverged
-        return best_gmean_threshold(y, scores) if self.threshold == "gmean" and np.isfinite(scores).all() else 0.0
+        if self.threshold == "zero" or not np.isfinite(scores).all():
+            return 0.0
+        # of whole numbers, different rows may have the same score: a cut between them would go by its last digit
+        unit = TIED_WITHIN * (np.median(np.abs(scores)) or 1.0)
+        rounded = unit * np.round(scores / unit)
+        cut = best_gmean_threshold(y, rounded)
+        return cut if cut < rounded.max() else cut + unit
 
     def _forget(self):
         """Drop what a fit with the other kernel may have left."""
