@@ -84,9 +84,10 @@ class Objective:
 
     def looks(self, models):
         """Return the Looks at several w, shape (n_models, n_features), of which only the last one has a finite gap."""
-        gradient, measured = self.loss.measure(self.rows, models)
-        gaps = [np.inf] * (len(models) - 1) + [self._gap(gradient + self.lam * models[-1])]
-        return [self._look(w, gap, *told) for w, gap, told in zip(models, gaps, measured, strict=True)]
+        with np.errstate(over="ignore", invalid="ignore"):  # of steps that diverged: the Look says so
+            gradient, measured = self.loss.measure(self.rows, models)
+            gaps = [np.inf] * (len(models) - 1) + [self._gap(gradient + self.lam * models[-1])]
+            return [self._look(w, gap, *told) for w, gap, told in zip(models, gaps, measured, strict=True)]
 
     def _look(self, w, gap, value, ranking):
         if not ranking.is_finite:

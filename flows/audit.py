@@ -35,6 +35,7 @@ NOUNS = {
     "open": ("open run",),
     "foreign": ("run", " of others", "s of others"),
     "files": ("file",),
+    "signatures": ("signature",),
     "rows": ("row", " of the store", "s of the store"),
     "data files": ("data file",),
     "data sets": ("data set", " converted again", "s converted again"),

@@ -30,6 +30,7 @@ from tasks import numeric, plots, store
 from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
 from tasks.facts import environment, git_state, processor, user_name
+from tasks.files import file_sha256
 from tasks.ledger import canonical
 from tasks.manifest import (
     FILE,
@@ -155,7 +156,7 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
     run.manifests.append(_manifest(run, status, reason, end_time))
     manifest = canonical(run.manifests[-1])
     run.client.log_text(run.run_id, manifest.decode(), FILE)
-    _sign(run, manifest)
+    signature = _sign(run, manifest)
     digest = hashlib.sha256(manifest).hexdigest()
     data = {
         "experiment": run.experiment,
@@ -164,20 +165,23 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
         "end_time": end_time,
         "manifest_sha256": digest,
         "parent": next(reversed(run.parents), None),
+        **({"signature_sha256": signature} if signature else {}),
     }
     store.ledger().append("run", run.run_id, reason or "finished", data)
     run.client.set_terminated(run.run_id, status, end_time)
     return digest
 
 
-def _sign(run: TrackedRun, manifest: bytes) -> None:
-    """Put the manifest's signature beside it, if the environment names a key."""
+def _sign(run: TrackedRun, manifest: bytes) -> str | None:
+    """Put the manifest's signature beside it and return its digest; None where the environment names no key."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, FILE)
         path.write_bytes(manifest)
         signature = path.with_name(SIGNATURE)
-        if sign(path, signature, key_path(PRIVATE_KEY)):
-            run.client.log_artifact(run.run_id, str(signature))
+        if not sign(path, signature, key_path(PRIVATE_KEY)):
+            return None
+        run.client.log_artifact(run.run_id, str(signature))
+        return file_sha256(signature)
 
 
 def _manifest(run: TrackedRun, status: str, reason: str | None, end_time: int) -> dict[str, Any]:

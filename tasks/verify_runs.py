@@ -24,10 +24,12 @@ from sqlalchemy import NullPool, column, create_engine, select, table
 from tasks import recovery, store
 from tasks.files import file_sha256
 from tasks.ledger import Entry, Ledger, canonical
-from tasks.manifest import FILE, inputs_of, metric_summary, utc
+from tasks.manifest import FILE, SIGNATURE, inputs_of, metric_summary, utc
 from tasks.manifests import BadManifest, manifest_bytes, parse_manifest
 from tasks.recovery import PROCESS
 from tasks.registry import LEFT_BY_READERS
+from tasks.signing import PUBLIC_KEY, key_path
+from tasks.signing import verify as verify_signature
 
 NOTE = "mlflow.note.content"  # the user's to write, whatever we wrote there
 GUARDED = ("mlflow.parentRunId", "mlflow.source.git.commit", "mlflow.source.name", "mlflow.source.type", "mlflow.user")
@@ -100,6 +102,7 @@ class RunAuditor:
         self.client = client
         self.entries = {entry.subject: entry for entry in ledger.entries() if entry.kind == "run"}
         self.counts: Counter[str] = Counter()
+        self.public_key = key_path(PUBLIC_KEY)
         self.histories = Histories(client)
         found = client.search_experiments(view_type=ViewType.ALL)
         self.experiments: dict[str, Experiment] = {one.experiment_id: one for one in found}
@@ -180,6 +183,7 @@ class RunAuditor:
         yield from self._inputs(run, content)
         yield from self._model(run, content)
         yield from self._files(run, content)
+        yield from self._signature(entry, run, content["run"]["artifact_uri"])
 
     # The store's rows ---------------------------------------------------------------------------------------------
 
@@ -370,6 +374,30 @@ class RunAuditor:
                 words = f"its SHA-256 is {now[path][:16]}…, {then[path][:16]}… was recorded"
                 yield self._said(run, "changed", f", file {path}", words, "files")
 
+    def _signature(self, entry: Entry, run: Run, artifact_uri: str) -> Iterator[Discrepancy]:
+        """Yield what is wrong with the manifest's signature: with a public key all, without one only what shows."""
+        try:
+            with store.artifact_folder(artifact_uri) as folder:
+                yield from self._signature_in(entry, run, folder)
+        except (OSError, MlflowException):
+            return  # all of its files are missing
+
+    def _signature_in(self, entry: Entry, run: Run, folder: Path) -> Iterator[Discrepancy]:
+        recorded, path = entry.data.get("signature_sha256"), folder / SIGNATURE
+        subject, found = f", file run/{SIGNATURE}", file_sha256(path) if path.is_file() else None
+        if found != recorded:
+            kind = "inserted" if recorded is None else "unsigned" if found is None else "changed"
+            words = {
+                "inserted": f"the ledger has no signature (entry {entry.seq})",
+                "unsigned": f"the ledger has its signature (entry {entry.seq}), which is not there",
+                "changed": f"its SHA-256 is {str(found)[:16]}…, {str(recorded)[:16]}… was recorded (entry {entry.seq})",
+            }
+            yield self._said(run, kind, subject, words[kind], "files")
+        if self.public_key is not None and (found or not recorded):
+            self.counts["signatures"] += 1
+            for fault in verify_signature(folder / FILE, path, self.public_key):
+                yield self._said(run, fault.kind, subject, fault.message, "files")
+
     def _report_copies(self, run: Run, then: dict[str, str]) -> Iterator[Discrepancy]:
         """Yield the page that a person opens, if it is another than the one among the artifacts."""
         for path, digest in then.items():
@@ -444,11 +472,11 @@ def _members(value: Any) -> dict[str, Any]:
 
 
 def _digests(name: str, folder: Path) -> dict[str, str]:
-    """Return the digest of every file in a folder, but of what is no artifact: the manifest, and MLflow's own mark."""
+    """Return the digest of every file in a folder, but no artifacts: manifest, signature, MLflow's own mark."""
     found = {}
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder).as_posix()
-        is_ours = (name, inside) == ("run", FILE)
+        is_ours = name == "run" and inside in (FILE, SIGNATURE)
         is_mark = (name, inside) == ("model", LEFT_BY_READERS) and _is_mark(path)
         if not is_ours and not is_mark and (path.is_symlink() or path.is_file()):
             found[f"{name}/{inside}"] = file_sha256(path) if path.is_file() else "a link to no file"

@@ -8,15 +8,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from audited import METHODS, claims, experiment, inside
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mlflow import MlflowClient
 
-from tasks import signing
+from tasks import signing, store
 from tasks.errors import BadInput
-from tasks.ledger import canonical
+from tasks.files import file_sha256
+from tasks.ledger import Ledger, canonical
+from tasks.manifest import FILE, SIGNATURE
 from tasks.signing import PRIVATE_KEY, PUBLIC_KEY, key_path, sign, signing_key, verify
+from tasks.verify import verify as verify_all
 
 MISSING = "needs the extra 'signing'"
 
@@ -196,6 +201,80 @@ class TestKeys:
             sign(model, tmp_path / "model.sig", tmp_path / "key.pem")
 
 
+@pytest.fixture(scope="module")
+def signed_store(tmp_path_factory, keys):
+    """A folder in which a signed experiment was run."""
+    folder = tmp_path_factory.mktemp("signed")
+    with pytest.MonkeyPatch.context() as patch, inside(folder):
+        patch.setenv(PRIVATE_KEY, str(keys[0]))
+        claims(folder / "claims.csv")
+        experiment(folder / "claims.csv", methods=METHODS[:1])
+    return folder
+
+
+class TestAudit:
+    """What an auditor finds of the runs of a store; two of them, the experiment's and its method's."""
+
+    @pytest.fixture
+    def audited(self, signed_store, tmp_path, monkeypatch):
+        folder = signed_store.rename(tmp_path / "there")  # MLflow keeps absolute addresses: it is put back below
+        monkeypatch.delenv(PUBLIC_KEY, raising=False)
+        shutil.copytree(folder, signed_store)
+        with inside(signed_store):
+            yield signed_store
+        shutil.rmtree(signed_store)
+        folder.rename(signed_store)
+
+    def found(self):
+        verdict = verify_all(MlflowClient(store.tracking_uri()), store.ledger())
+        found = [(one.kind, one.subject.rpartition("/")[2]) for one in verdict.found]
+        return found, verdict.counts.get("signatures", 0)
+
+    def signatures(self, folder):
+        return sorted(folder.glob(f"mlruns/artifacts/*/*/artifacts/{SIGNATURE}"))
+
+    def test_signed_runs_are_as_they_were_recorded_with_and_without_the_public_key(self, audited, keys, monkeypatch):
+        assert len(self.signatures(audited)) == 2
+        assert self.found() == ([], 0)
+        monkeypatch.setenv(PUBLIC_KEY, str(keys[1]))
+        assert self.found() == ([], 2)
+
+    @pytest.mark.parametrize("key", [False, True])
+    @pytest.mark.parametrize("contents, kind", [(b"{}", "changed"), (None, "unsigned")])
+    def test_a_signature_that_is_another_or_gone_is_found(self, audited, keys, monkeypatch, key, contents, kind):
+        if key:
+            monkeypatch.setenv(PUBLIC_KEY, str(keys[1]))
+        path, _ = self.signatures(audited)
+        path.unlink() if contents is None else path.write_bytes(contents)
+        faults = [(kind, SIGNATURE)] + ([("signature", SIGNATURE)] if key and contents else [])
+        assert self.found()[0] == faults
+
+    def test_who_writes_everything_anew_has_not_the_key(self, audited, keys, monkeypatch, tmp_path):
+        """A ledger written anew with another's signatures, or with none, agrees with itself."""
+        for forger in (write_pair(tmp_path, "forger"), None):
+            digests = {}
+            for path in self.signatures(audited):
+                if forger is None:
+                    path.unlink()
+                    continue
+                assert sign(path.with_name(FILE), path, forger[0])
+                digests[path.parts[-3]] = {"signature_sha256": file_sha256(path)}
+            anew, old = Ledger(tmp_path / f"anew {len(digests)}"), store.ledger()
+            for entry in old.entries():
+                kept = {name: value for name, value in entry.data.items() if name != "signature_sha256"}
+                anew.append(entry.kind, entry.subject, entry.reason, kept | digests.get(entry.subject, {}))
+            shutil.copytree(anew.folder, old.folder, dirs_exist_ok=True)
+            monkeypatch.delenv(PUBLIC_KEY, raising=False)
+            assert self.found()[0] == []
+            monkeypatch.setenv(PUBLIC_KEY, str(keys[1]))
+            assert self.found()[0] == [("signature" if forger else "unsigned", SIGNATURE)] * 2
+
+    def test_a_public_key_that_is_no_file_is_refused(self, audited, monkeypatch):
+        monkeypatch.setenv(PUBLIC_KEY, "gone.pub")
+        with pytest.raises(BadInput, match=r"AUCFLOW_PUBLIC_KEY.*gone\.pub"):
+            self.found()
+
+
 def test_the_library_is_imported_only_to_sign_or_verify():
     code = "import sys, tasks.signing; print('model_signing' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -208,15 +287,16 @@ class TestPage:
     page = (Path(signing.__file__).parent.parent / "docs" / "lineage-formats.md").read_text(encoding="utf-8")
 
     @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
-    def test_its_commands_make_a_pair_of_keys_and_verify_without_us(self, model, keys, tmp_path):
+    def test_its_commands_make_a_pair_of_keys_and_verify_without_us(self, keys, tmp_path):
         make, verify_alone = re.findall(r"```bash\n(.*?)```", self.page, flags=re.DOTALL)
         subprocess.run(make, shell=True, cwd=tmp_path, check=True, capture_output=True)
-        assert sign(model, tmp_path / "model.sig", tmp_path / "signing.pem")
-        assert verify(model, tmp_path / "model.sig", tmp_path / "signing.pub") == ()
-        command = verify_alone.replace("MODEL_FOLDER", "model").replace("model_signing", "-m model_signing", 1).split()
-        run = [sys.executable, *command]
+        manifest = tmp_path / FILE
+        manifest.write_bytes(canonical({"schema": 1}))
+        assert sign(manifest, tmp_path / SIGNATURE, tmp_path / "signing.pem")
+        assert verify(manifest, tmp_path / SIGNATURE, tmp_path / "signing.pub") == ()
+        run = [sys.executable, *verify_alone.replace("model_signing", "-m model_signing", 1).split()]
         assert subprocess.run(run, cwd=tmp_path, capture_output=True).returncode == 0
-        (model / "MLmodel").write_bytes(b"another")
+        manifest.write_bytes(b"another")
         assert subprocess.run(run, cwd=tmp_path, capture_output=True).returncode != 0
 
     def test_every_fault_is_told_of(self):
