@@ -111,15 +111,7 @@ def _check_folder() -> None:
 
 def _reader() -> MlflowClient | None:
     """Return a client of the store that has shown that it can be read, None if there is no store."""
-    if not store.exists():
-        return None
-    try:
-        client = MlflowClient(store.tracking_uri())
-        client.search_experiments(max_results=1)
-    except Exception as error:  # whatever a damaged database makes of it
-        cause = str(error).strip().partition("\n")[0][:200]
-        raise RunFailed(f"Expected an MLflow store at {store.tracking_uri()}, got: {cause}. Restore a copy.") from error
-    return client
+    return store.reader() if store.exists() else None
 
 
 # A story ----------------------------------------------------------------------------------------------------------

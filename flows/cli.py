@@ -92,6 +92,9 @@ _offline = click.option("--offline", is_flag=True, help="Fetch nothing; say what
 @_offline
 def data_show(name: str, offline: bool) -> None:
     """Print all that is known of the data set NAME (or openml:ID)."""
+    from flows.quiet import quieten
+
+    quieten()
     from flows.data import show_command
 
     show_command(name, offline)

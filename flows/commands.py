@@ -71,6 +71,7 @@ def recover() -> None:
 
     if not store.exists():
         return
+    store.reader()
     client, ledger = store.open_store(), store.ledger()
     for sentence in (*end_interrupted_runs(client, ledger), *registry.recover(client, ledger)):
         Console(stderr=True).print(f"aucflow: {sentence}", highlight=False, soft_wrap=True)
@@ -131,7 +132,8 @@ def list_command(what: str) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDE)  # a pipe has no width: one line a row, for grep
-    console.print(tables[what]())
+    table = tables[what]()
+    console.print(table if table.row_count else f"no {what} in this folder")
 
 
 def ui_command(port: int) -> None:
@@ -248,7 +250,7 @@ def _runs() -> Table:
     from tasks.runs import list_runs
 
     table = Table("started (UTC)", "experiment", "run", "status", "AUC", "G-mean", box=None)
-    for row in list_runs(store.open_store()) if store.exists() else ():
+    for row in list_runs(store.reader()) if store.exists() else ():
         table.add_row(row.started, row.experiment, row.name, row.status, row.auc, row.gmean)
     return table
 
@@ -257,7 +259,7 @@ def _models() -> Table:
     from tasks import registry, store
 
     table = Table("model", "version", "made (UTC)", "aliases", "decision", box=None)
-    client = store.open_store() if store.exists() else None
+    client = store.reader() if store.exists() else None
     names = [found.name for found in client.search_registered_models(max_results=1000)] if client else []
     for version in (version for name in names for version in registry.versions(client, name)):
         made = version.created.strftime("%Y-%m-%d %H:%M")

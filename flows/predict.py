@@ -35,7 +35,7 @@ def predict_command(
         check_out(target, data, force)
         if not store.exists():
             raise BadInput("Expected mlruns/mlflow.db in this folder, found none. Run `aucflow run` here first.")
-        client = store.open_store()
+        client = store.reader()
         source = find_model(client, model)
         kept = bring_model(client, source, trust)
         tell(description="read")

@@ -64,7 +64,7 @@ def refuse_small_classes(dataset: Dataset, folds: int) -> None:
     story = dataset.provenance
     rows, label = min((dataset.n_pos, story.positive_label), (dataset.n_neg, story.negative_label))
     if rows < folds:
-        remedy = f"Use --folds {rows} or fewer, or add" if rows > 1 else "Add"
+        remedy = f"Use {rows} folds or fewer, or add" if rows > 1 else "Add"
         raise BadInput(
             f"{dataset.name}: expected at least {folds} rows in each class for {folds} folds, got {rows} of class "
             f"'{label}'. {remedy} rows of that class."

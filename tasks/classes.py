@@ -79,7 +79,10 @@ def divide(counts: dict[str, int], column: str, rule: ConversionRule) -> Divisio
     counts = {label: counts[label] for label in sorted(counts, key=_order)}
     if len(counts) < 2:
         got = shortened(next(iter(counts)))
-        raise BadInput(f"Expected two classes in column '{column}', got one ({got}). Choose the target with --target.")
+        raise BadInput(
+            f"Expected two classes in column '{column}', got one ({got}). "
+            "Choose the target with --target (target, in a config)."
+        )
     sides, words = _SIDES[rule.conversion](counts, column, rule)
     _refuse_spellings(sides, column, rule)
     positive, negative = ([label for label in counts if sides[label] == side] for side in (1, -1))
@@ -147,7 +150,10 @@ def _one_vs_rest(counts: dict[str, int], column: str, rule: ConversionRule) -> t
 
 
 def _class_groups(counts: dict[str, int], column: str, rule: ConversionRule) -> tuple[dict[str, int], str]:
-    groups = [[_matching(label, counts, column) for label in group] for group in rule.groups]
+    groups = [
+        [_matching(label, counts, column, f"each {side} label") for label in group]
+        for side, group in zip(("positive", "negative"), rule.groups, strict=True)
+    ]
     both = sorted(set(groups[0]) & set(groups[1]))
     if both:
         raise BadInput(f"Expected each label of column '{column}' in one group, got '{both[0]}' in both. Remove one.")
@@ -216,12 +222,12 @@ def _too_many(counts: dict[str, int], column: str) -> BadInput:
         return BadInput(
             f"Expected two classes in column '{column}', got {len(counts):,} different numbers from "
             f"{next(iter(counts))} to {next(reversed(counts))}: it looks like a measurement. "
-            "Choose the target with --target."
+            "Choose the target with --target (target, in a config)."
         )
     listed = name_list([f"{shortened(label)} ({rows})" for label, rows in counts.items()], quote=False)
     return BadInput(
         f"Expected two classes in column '{column}', got {len(counts):,}: {listed}. "
-        "Name the one to set against the rest with --positive."
+        "Name the one to set against the rest with --positive (positive, in a config)."
     )
 
 
@@ -258,16 +264,16 @@ def _order(label: str) -> tuple[bool, float, str]:
     return (True, 0.0, label) if math.isnan(value) else (False, value, label)
 
 
-def _matching(positive: str, counts: dict[str, int], column: str) -> str:
-    """Return the label that ``positive`` means: literally, in another spelling, or but for upper and lower case."""
+def _matching(wanted: str, counts: dict[str, int], column: str, what: str = "the positive class") -> str:
+    """Return the label that is ``wanted``: literally, in another spelling, or but for upper and lower case."""
     for spelling in (str, _key, lambda label: _key(label).casefold()):
-        matches = [label for label in counts if spelling(label) == spelling(positive)]
+        matches = [label for label in counts if spelling(label) == spelling(wanted)]
         if len(matches) == 1:
             return matches[0]
     listed = name_list([shortened(label) for label in counts], quote=False)
     raise BadInput(
-        f"Expected the positive class to be a label of column '{column}' ({listed}), got '{positive}'."
-        f"{nearest(positive, tuple(counts))} Name it with --positive."
+        f"Expected {what} to be one of column '{column}' ({listed}), got '{wanted}'."
+        f"{nearest(wanted, tuple(counts)) or ' Correct it.'}"
     )
 
 

@@ -170,7 +170,7 @@ def _target_position(table: RawTable, wanted: str | None, file: str) -> int:
     listed = f"the columns of {file} are {name_list(names)}{unnamed}"
     wanted = wanted if wanted is not None else table.target
     if wanted is None:
-        raise BadInput(f"Expected a target column, got none: {listed}. Name it with --target.")
+        raise BadInput(f"Expected a target column, got none: {listed}. Name it with --target (target, in a config).")
     matches = [i for i, name in enumerate(names) if name == wanted.strip()]
     if len(matches) > 1:
         raise BadInput(f"Expected one column '{wanted}' as target, got {len(matches)}: {listed}. Rename one of them.")
@@ -179,7 +179,9 @@ def _target_position(table: RawTable, wanted: str | None, file: str) -> int:
         matches = [number - 1 if number > 0 else len(names) + number]
     if not matches:
         hint = nearest(wanted, names)
-        raise BadInput(f"Expected a target column, got '{wanted}': {listed}.{hint} Name it with --target.")
+        raise BadInput(
+            f"Expected a target column, got '{wanted}': {listed}.{hint} Name it with --target (target, in a config)."
+        )
     return matches[0]
 
 
@@ -217,7 +219,7 @@ def refuse_target(rule: ConversionRule, file: str) -> None:
     if rule.target not in (None, "label"):
         raise BadInput(
             f"Expected no target for {file}, got '{rule.target}': an svmlight file has its label first in each line. "
-            "Leave --target out."
+            "Leave it out."
         )
 
 

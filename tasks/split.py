@@ -74,7 +74,7 @@ def make_splits(
         if not enough or any(len(np.unique(y[rows])) < 2 for pair in pairs for rows in pair):
             raise BadInput(
                 f"Expected rows of both classes in each of {folds} folds, got a fold with one class: too many rows are "
-                "copies of each other to be kept together. Use fewer --folds, or remove the copies."
+                "copies of each other to be kept together. Use fewer folds, or remove the copies."
             )
     return tuple(Split(i, train, test) for i, (train, test) in enumerate(pairs))
 
@@ -128,7 +128,7 @@ def split(
     if min((inside.y > 0).sum(), (inside.y < 0).sum()) < folds:  # of the whole data `check` has made sure
         raise BadInput(
             f"{dataset.name}: expected at least {folds} rows in each class beside the {held_out.share:.0%} held out, "
-            f"got {(inside.y > 0).sum()} positive and {(inside.y < 0).sum()} negative. Use fewer --folds."
+            f"got {(inside.y > 0).sum()} positive and {(inside.y < 0).sum()} negative. Use fewer folds."
         )
     parts = make_splits(inside.y, folds, repeats, seed, row_keys(inside.X) if grouped else None)
     return tuple(Split(part.fold, rows[part.train], rows[part.test]) for part in parts)

@@ -117,14 +117,20 @@ def check_store() -> None:
             f"Expected a path without a question mark for {FOLDER}/, which ends the path in a database's address, got "
             f"{FOLDER.resolve()}. Rename the folder or run in another."
         )
-    if not exists():
-        return
+    if exists():
+        reader("Move it away or run in another folder")
+
+
+def reader(remedy: str = "Restore a copy") -> MlflowClient:
+    """Return a client of a store that has shown that it can be read, or raise RunFailed in one sentence."""
     try:
-        MlflowClient(tracking_uri()).search_experiments(max_results=1)
-    except Exception as error:
-        remedy = "Move it away or run in another folder" if is_local() else "Start it, or unset MLFLOW_TRACKING_URI"
-        cause = str(error).strip().splitlines()[0][:200]
+        client = MlflowClient(tracking_uri())
+        client.search_experiments(max_results=1)
+    except Exception as error:  # whatever a damaged database makes of it
+        cause = str(error).strip().partition("\n")[0][:200]
+        remedy = remedy if is_local() else "Start it, or unset MLFLOW_TRACKING_URI"
         raise RunFailed(f"Expected an MLflow store at {tracking_uri()}, got: {cause}. {remedy}.") from error
+    return client
 
 
 def experiment_id(client: MlflowClient, name: str) -> str:

@@ -1,5 +1,6 @@
 """The command line: instant help, one spelling for one thing, and bad input refused in one line with exit code 2."""
 
+import os
 import subprocess
 import sys
 
@@ -57,6 +58,38 @@ def test_models_are_listed_rolled_back_and_deleted_without_prefect(tmp_path):
         "assert 'prefect' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("what", ["runs", "models"])
+def test_an_empty_list_is_said_to_be_empty(aucflow, what):
+    assert aucflow("list", what) == (0, f"no {what} in this folder\n", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("list", "runs"), ("list", "models"), ("predict", "--model", "m", "--data", "new.csv", "--out", "s.csv")],
+)
+def test_a_damaged_store_is_told_of_in_one_sentence(aucflow, folder, arguments):
+    (folder / "new.csv").write_text("a\n1\n")
+    (folder / "mlruns").mkdir()
+    (folder / "mlruns" / "mlflow.db").write_bytes(b"SQLite format 3\0" + bytes(5000))
+    code, out, err = aucflow(*arguments)
+    assert (code, out) == (1, "") and err.count("\n") == 1
+    assert "Expected an MLflow store at" in err and err.rstrip().endswith("Restore a copy.")
+
+
+@pytest.mark.parametrize("arguments", [["data", "show", "sonar"], ["list", "solvers"], ["ui"], ["audit", "verify"]])
+def test_nobody_is_told_of_its_use(tmp_path, arguments):
+    """Prefect sends what its users do, and says so on a terminal, unless it is told not to before it is imported."""
+    code = (
+        "import os, sys\n"
+        "from flows.cli import main\n"
+        f"try: main({arguments})\n"
+        "except SystemExit: assert os.environ['DO_NOT_TRACK'] == 'true'\n"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "DO_NOT_TRACK"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
 
 
@@ -124,7 +157,7 @@ BAD_FILES = [
     ("data.csv", "csv", ["--target", "fruad"], ["'fruad'", "Did you mean 'fraud'"]),
     ("data.csv", "csv", [], ["--target", "fraud"]),
     ("data.csv", "csv", ["--target", "fraud", "--positive", "yess"], ["'yess'", "'yes'"]),
-    ("data.csv", "csv", ["--target", "fraud", "--folds", "20"], ["12", "20", "--folds"]),
+    ("data.csv", "csv", ["--target", "fraud", "--folds", "20"], ["12", "20", "Use 12 folds or fewer"]),
     ("data.csv", "csv", ["--target", "fraud", "--method", "sdcd_prem"], ["'sdcd_prem'", "Did you mean 'sdcd_perm'?"]),
     ("data.csv", "csv", ["--target", "fraud", "--method", "u9+msgd"], ["'u9'"]),
     ("data.csv", "csv", ["--target", "fraud", "--method", "+msgd"], ["a sampler out of", "got ''"]),

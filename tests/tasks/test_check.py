@@ -46,7 +46,7 @@ def test_a_class_smaller_than_the_folds_is_refused(checked):
         checked(frame, folds=5)
     assert str(error.value) == (
         "d: expected at least 5 rows in each class for 5 folds, got 3 of class 'True'. "
-        "Use --folds 3 or fewer, or add rows of that class."
+        "Use 3 folds or fewer, or add rows of that class."
     )
     frame["y"] = np.arange(12) == 0
     with pytest.raises(BadInput, match=r"got 1 of class 'True'\. Add rows of that class\."):

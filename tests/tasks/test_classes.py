@@ -46,7 +46,8 @@ class TestGroups:
         "groups, message",
         [
             ((("1",), ("1", "2")), "got '1' in both"),
-            ((("x",), ()), "got 'x'"),
+            ((("x",), ()), "each positive label to be one of .* got 'x'"),
+            ((("1",), ("x",)), "each negative label to be one of .* got 'x'"),
             ((tuple("0123456789"), ()), "none or all"),
             (((), ("1",)), "none or all"),
         ],

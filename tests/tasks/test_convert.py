@@ -94,14 +94,14 @@ def test_positive_may_be_spelt_in_several_ways(made, labels, positive, chosen):
 
 def test_one_class_is_refused_with_the_house_sentence(refusal):
     message = refusal("x,fraud\n1,0\n2,0\n", target="fraud")
-    assert message == "Expected two classes in column 'fraud', got one (0). Choose the target with --target."
+    assert message.startswith("Expected two classes in column 'fraud', got one (0). Choose the target with --target (")
 
 
 def test_more_classes_need_the_positive_one(refusal):
     message = refusal("x,y\n1,a\n2,b\n3,c\n4,c\n")
     assert message == (
         "Expected two classes in column 'y', got 3: a (1), b (1), c (2). "
-        "Name the one to set against the rest with --positive."
+        "Name the one to set against the rest with --positive (positive, in a config)."
     )
     many = refusal("x,y\n" + "".join(f"1,{i}\n" for i in list(range(60)) * 3))
     assert "got 60: 0 (3), 1 (3)" in many
@@ -111,7 +111,7 @@ def test_more_classes_need_the_positive_one(refusal):
 def test_a_measurement_as_target_gets_its_own_hint(refusal):
     message = refusal("x,y\n" + "".join(f"{i},{i / 7}\n" for i in range(60)))
     assert "got 60 different numbers from 0 to 8.4" in message
-    assert "looks like a measurement. Choose the target with --target." in message
+    assert "looks like a measurement. Choose the target with --target (target, in a config)." in message
 
 
 def test_an_unknown_positive_is_refused_with_the_nearest(refusal):
@@ -130,7 +130,9 @@ def test_the_target_is_named_numbered_or_the_formats_own(made, refusal):
     assert made(text, target="2").sha256 == made(text, target="label").sha256
     assert made("1,2,0\n3,4,1\n", target="-1").provenance.label_counts == {"0": 1, "1": 1}
     assert made("1,2,0\n3,4,1\n", target="column_3").n_features == 2
-    assert "the columns of data.csv are 'x', 'label', 'z'. Name it with --target." in refusal(text, target=None)
+    assert "the columns of data.csv are 'x', 'label', 'z'. Name it with --target (target, in a config)." in refusal(
+        text, target=None
+    )
     assert "got 'labl': the columns of data.csv are 'x', 'label', 'z'. Did you mean 'label'?" in refusal(text, "labl")
     assert "(the file has no header)" in refusal("1,2,0\n3,4,1\n", target="y")
     assert "Expected one column 'x' as target, got 2" in refusal("x,x,y\n1,2,0\n", target="x")
@@ -144,7 +146,7 @@ def test_keel_and_svmlight_bring_their_targets(made, refusal):
     svm = made("+1 1:2\n-1 3:1\n-1 2:1\n", target=None, name="d.svm")
     assert svm.is_sparse
     assert (svm.n_features, svm.provenance.positive_label) == (3, "1")
-    assert "Leave --target out" in refusal("1 1:2\n-1 3:1\n", target="x", name="d.svm")
+    assert "Leave it out" in refusal("1 1:2\n-1 3:1\n", target="x", name="d.svm")
     assert "among the labels of d.svm, got one (1)" in refusal("1 1:2\n1 3:1\n", target=None, name="d.svm")
 
 

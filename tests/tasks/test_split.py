@@ -177,7 +177,7 @@ class TestSplit:
         assert any(
             "among the 25% held out" in message and "Raise validation.held_out" in message for message in refused
         )
-        assert any("beside the 25% held out" in message and "Use fewer --folds" in message for message in refused)
+        assert any("beside the 25% held out" in message and "Use fewer folds" in message for message in refused)
 
 
 CONFIG = ExperimentConfig.model_validate(
