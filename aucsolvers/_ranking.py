@@ -5,6 +5,7 @@ import numpy as np
 from aucsolvers._jit import kernel
 
 CROWDED = 16  # moves a score, from which its sort by insertion is given up
+ROUNDED_MIDDLE = 1e-13  # of a gap: its middle may be off by so much
 FEW = 2000  # scores up to which numpy's sort is the faster one; from there on radix sort is, up to seven times
 
 
@@ -24,6 +25,8 @@ class Ranking:
         """Return what ``metrics.auc_of_classes`` and ``metrics.best_gmean_threshold`` return for finite scores."""
         doubled_wins, low, high = _best_cut(*bucket_grid(ascending(self.pos)), self.neg)
         middle = low / 2 + high / 2
+        if abs(middle) <= ROUNDED_MIDDLE * (high - low):
+            middle = 0.0  # of scores with the threshold in them already: not the rounding of it
         threshold = middle if low <= middle < high else low  # rounding may reach high
         return doubled_wins / (2 * self.pos.size * self.neg.size), threshold
 
