@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from flows.waiting import waiting
 from tasks import registry, store
 from tasks.errors import BadInput, RunFailed, nearest
 from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, REPLACED, Line, Story, count, render_page, tell
@@ -51,7 +52,8 @@ def audit_command(target: str, as_json: bool = False, html: str | None = None, d
         raise BadInput(
             "Expected mlruns/mlflow.db in this folder, found only a ledger. `aucflow audit verify` reads it."
         )
-    story = tell(client, store.ledger(), target, deep)
+    with waiting("checking"):
+        story = tell(client, store.ledger(), target, deep)
     if html is not None:
         Path(html).write_text(render_page(story), encoding="utf-8")
     if as_json:

@@ -156,9 +156,11 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON, with e
 def replay(run: str, workers: int | None, tolerance: float, files: tuple[str, ...], as_json: bool) -> int:
     """Compute RUN (id, name, experiment or lineage.json) again from its manifest and compare it stage by stage."""
     from flows.quiet import quieten
+    from flows.waiting import waiting
 
     quieten()
-    from flows.replay import replay_command
+    with waiting():
+        from flows.replay import replay_command
 
     return replay_command(run, workers, tolerance, files, as_json)
 
@@ -170,9 +172,11 @@ def replay(run: str, workers: int | None, tolerance: float, files: tuple[str, ..
 def diff(run_a: str, run_b: str, as_json: bool) -> int:
     """Tell what differs between two runs: data, code, environment, parameters, results."""
     from flows.quiet import quieten
+    from flows.waiting import waiting
 
     quieten()
-    from flows.replay import diff_command
+    with waiting():
+        from flows.replay import diff_command
 
     return diff_command(run_a, run_b, as_json)
 
@@ -235,9 +239,11 @@ def predict(verbose: bool, **options: Any) -> None:
 def deploy(config: str, cron: str | None, timezone: str, on_change: bool, name: str | None) -> None:
     """Say when to retrain by CONFIG; `aucflow serve` then does. Again with the same name: changes it."""
     from flows.quiet import quieten
+    from flows.waiting import waiting
 
     quieten()
-    from flows.deploy import deploy_command
+    with waiting():
+        from flows.deploy import deploy_command
 
     deploy_command(config, cron, timezone, on_change, name)
 
@@ -290,9 +296,11 @@ _deep = click.option("--deep", is_flag=True, help="Convert the raw data again, a
 def audit_show(target: str, html: str | None, as_json: bool, deep: bool) -> int:
     """Tell the story of TARGET from a champion back to the raw file, each line checked now; `show` may be left out."""
     from flows.quiet import quieten
+    from flows.waiting import waiting
 
     quieten()
-    from flows.audit import audit_command
+    with waiting():
+        from flows.audit import audit_command
 
     return audit_command(target, as_json, html, deep)
 
@@ -303,9 +311,11 @@ def audit_show(target: str, html: str | None, as_json: bool, deep: bool) -> int:
 def audit_verify(as_json: bool, deep: bool) -> int:
     """Check everything: the ledger, each run, its rows in MLflow, files, raw data, and the registry. Writes nothing."""
     from flows.quiet import quieten
+    from flows.waiting import waiting
 
     quieten()
-    from flows.audit import verify_command
+    with waiting():
+        from flows.audit import verify_command
 
     return verify_command(as_json, deep)
 
@@ -317,9 +327,11 @@ def audit_verify(as_json: bool, deep: bool) -> int:
 def audit_champions(model: str, on: str | None, as_json: bool) -> int:
     """Tell which versions of MODEL were champion, since when, and why: from the ledger alone."""
     from flows.quiet import quieten
+    from flows.waiting import waiting
 
     quieten()
-    from flows.audit import champions_command
+    with waiting():
+        from flows.audit import champions_command
 
     return champions_command(model, on, as_json)
 

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from flows.waiting import waiting
 from tasks import catalogue, datasets
 from tasks.configuration import ExperimentConfig, MethodConfig, load_config, parse, parse_config
 from tasks.errors import BadInput, RunFailed
@@ -132,7 +133,8 @@ def list_command(what: str) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDE)  # a pipe has no width: one line a row, for grep
-    table = tables[what]()
+    with waiting():
+        table = tables[what]()
     console.print(table if table.row_count else f"no {what} in this folder")
 
 

@@ -7,6 +7,7 @@ from prefect import flow
 from prefect.states import Completed, State
 from rich.console import Console
 
+from flows.waiting import waiting
 from tasks.configuration import FROM_AFAR
 from tasks.errors import BadInput
 from tasks.retraining import RetrainConfig, load_retrain_config
@@ -36,7 +37,7 @@ def deploy_command(config: str, cron: str | None, timezone: str, on_change: bool
     retraining = load_retrain_config(config)
     wanted = make_deployment(config, retraining, cron, timezone, on_change, name)
     moment = next_time(cron, timezone) if cron else None
-    with stoppable(), open_scheduler() as (server, client):
+    with stoppable(), waiting("telling Prefect"), open_scheduler() as (server, client):
         deploy(client, wanted, scheduled_retrain.parameters.model_dump(), scheduled_retrain.version)
         address = "aucflow serve" if server.process else f"aucflow serve, with PREFECT_API_URL={server.url}"
     console = Console()

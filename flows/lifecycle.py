@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
+from flows.waiting import waiting
 from tasks.errors import BadInput, RunFailed
 
 
@@ -44,7 +45,8 @@ def show(outcome: Any) -> None:
 
 def rollback_command(model: str, reason: str) -> None:
     """Make the previous champion the champion again."""
-    from tasks import registry
+    with waiting():
+        from tasks import registry
 
     _check_reason(reason)
     client, ledger = _open()
@@ -54,7 +56,8 @@ def rollback_command(model: str, reason: str) -> None:
 
 def delete_command(version: str, reason: str) -> None:
     """Remove a version from the registry; the ledger remembers it."""
-    from tasks import registry
+    with waiting():
+        from tasks import registry
 
     model, mark, number = version.rpartition("/")
     if not mark or not re.fullmatch(r"[0-9]{1,18}", number):
