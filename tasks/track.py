@@ -58,6 +58,11 @@ from tasks.values import Dataset, Evaluation, ExperimentResult, FittedModel, Met
 
 LARGEST_PARAM = 6000  # MLflow's limit on the length of a parameter's value
 LARGEST_BATCH = 1000  # MLflow's limit on the metrics of one call
+HOW_TO_READ = (
+    "Parameters and model are those of the fit to all rows. Metrics ending in `_mean` and `_sd` are over the folds; "
+    "`threshold`, `certificate`, `chosen_…`, `rows_…`, `train_…` and `test_…` have a value for each fold, which is the "
+    "step, and what stands beside their names is the last one's."
+)
 
 
 @dataclass
@@ -246,6 +251,7 @@ def track(
         params |= {f"kernel__{k}": v for k, v in kernel.get_params().items()} | {"gamma": kernel.gamma_}
     _log_params(run, params | _flat(config.model_dump(include={"validation", "preprocessing"}, mode="json")))
     _log_inputs(run, (dataset,))
+    _set_tags(run, {"mlflow.note.content": HOW_TO_READ})
     # the model before the metrics, which can then name it; the other way round MLflow reads every metric back
     model_id = _log_model(run, dataset, result.final)
     metrics = [*_fold_metrics(result), *_mean_metrics(result), *_history_metrics(result.final)]
