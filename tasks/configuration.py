@@ -123,8 +123,8 @@ class MethodConfig(Strict):
         if not (isinstance(data, dict) and _is_text(data, "solver")):
             return data
         parts = catalogue.split_name(data["solver"])
-        for part in parts.keys() - {"solver"}:
-            if data.get(part, "none") != "none":
+        for part in ("sampler", "kernel"):
+            if part in parts and data.get(part, "none") != "none":
                 raise ValueError(
                     f"Expected one {part}, got '{parts[part]}' in solver '{data['solver']}' and {part} '{data[part]}'. "
                     f"Write solver: {parts['solver']}."

@@ -79,7 +79,7 @@ def test_a_damaged_store_is_told_of_in_one_sentence(aucflow, folder, arguments):
     assert "Expected an MLflow store at" in err and err.rstrip().endswith("Restore a copy.")
 
 
-@pytest.mark.parametrize("arguments", [["data", "show", "sonar"], ["list", "solvers"], ["ui"], ["audit", "verify"]])
+@pytest.mark.parametrize("arguments", [["data", "show", "sonar"], ["audit", "verify"]])
 def test_nobody_is_told_of_its_use(tmp_path, arguments):
     """Prefect sends what its users do, and says so on a terminal, unless it is told not to before it is imported."""
     code = (
