@@ -2,6 +2,7 @@
 
 import os
 import sys
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -167,8 +168,9 @@ def _with_folds(config: ExperimentConfig, folds: int | None) -> ExperimentConfig
 
 
 def _name_of(file: str) -> str:
-    """Return an experiment name made of the file's: what it has of letters, digits, dots and dashes."""
-    stem = Path(file).name.partition(".")[0]
+    """Return an experiment name made of the file's: its letters, without accents, digits and dashes."""
+    stem = unicodedata.normalize("NFKD", Path(file).name.partition(".")[0])
+    stem = "".join(c for c in stem if not unicodedata.combining(c))
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in stem).strip("-_")
     return kept[:100] or "experiment"
 

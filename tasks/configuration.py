@@ -15,6 +15,7 @@ from tasks import catalogue
 from tasks.catalogue import GAMMA_FACTOR
 from tasks.datasets import OPENML, Conversion, find, suites
 from tasks.errors import BadInput, nearest
+from tasks.files import COMPRESSIONS
 from tasks.schema import METHOD_NAME, NAME, TITLE, Strict, parse, read_yaml
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
@@ -93,7 +94,10 @@ def _is_afar(source: Any) -> bool:
 
 
 def _stem(source: Any) -> str:
-    return Path(str(source)).stem or "data"
+    """Return a file's name without its ending: of claims.csv.gz it is claims, as of claims.csv."""
+    path = Path(str(source))
+    path = path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
+    return path.stem or "data"
 
 
 class MethodConfig(Strict):

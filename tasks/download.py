@@ -8,7 +8,7 @@ from tasks.arrays import labels_beside
 from tasks.datasets import find
 from tasks.errors import BadInput, nearest
 from tasks.fetch import fetch
-from tasks.files import file_sha256, read_bytes, refuse_foreign
+from tasks.files import COMPRESSIONS, file_sha256, read_bytes, refuse_foreign
 from tasks.lockfile import Lock
 from tasks.readers import DELIMITERS, FORMATS, SKLEARN, detect_delimiter
 from tasks.stage import stage
@@ -26,7 +26,6 @@ _EXTENSIONS = {
     ".npz": "npz",
 }
 IDX_MARKS = (b"\x08", b"\x09", b"\x0b", b"\x0c", b"\x0d", b"\x0e")
-_COMPRESSIONS = (".gz", ".bz2", ".xz")
 _HEAD = 65_536  # bytes that a format is judged by
 _SVMLIGHT_LINE = re.compile(r"[^\s:,]+(?:\s+(?:qid|[+-]?\d+):\S+)+\s*(?:#.*)?")
 
@@ -130,7 +129,7 @@ def _missing(path: Path, source: str) -> BadInput:
 def detect_format(path: Path) -> str:
     """Return a file's format by its extension or, where that does not tell (.dat, .txt, none), by its contents."""
     suffixes = [s.lower() for s in path.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSIONS:
+    if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
     known = _EXTENSIONS.get(suffixes[-1]) if suffixes else None
     return known or _sniff(read_bytes(path, _HEAD), path.name)

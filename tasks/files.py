@@ -12,6 +12,7 @@ from typing import IO
 
 from tasks.errors import BadInput
 
+COMPRESSIONS = (".gz", ".bz2", ".xz")  # endings of files that are
 STREAMS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 MAX_RATIO = 200  # unpacked to packed, looked at from FREE_BYTES on: text compresses up to some 50 times
 FREE_BYTES = 256 << 20

@@ -146,6 +146,9 @@ def test_a_data_file_names_its_experiment():
     config = make_config(None, {"data": "/data/claims 2026-01.csv", "target": "fraud"})
     assert config.name == "claims-2026-01"
     assert config.datasets[0].source == "/data/claims 2026-01.csv"
+    assert make_config(None, {"data": "Kündigungen im März.csv", "target": "x"}).name == "Kundigungen-im-Marz"
+    packed = make_config(None, {"data": "claims.csv.gz", "target": "fraud"})
+    assert (packed.name, packed.datasets[0].name) == ("claims", "claims")
 
 
 # file name, content (None: no such file), further arguments, words that the line must hold
