@@ -541,8 +541,8 @@ class TestCrash:
 
     @pytest.mark.slow
     @pytest.mark.timeout(1800)
-    def test_killed_at_every_fifth_line(self, client, ledger, model, run, driver):
-        assert len(self.killed_at_lines(client, ledger, model, run, driver, range(1, 10_000, 5))) > 24
+    def test_killed_at_every_third_line(self, client, ledger, model, run, driver):
+        assert len(self.killed_at_lines(client, ledger, model, run, driver, range(1, 10_000, 3))) > 40
 
     def test_killed_while_it_recovers_too(self, client, ledger, model, run, driver, register):
         register()
