@@ -6,12 +6,25 @@ Exit codes: 0 fine, 1 failed while running, 2 bad input, 3 audit finding, 128 + 
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 FORMATS = ("csv", "parquet", "svmlight", "keel", "arff", "npz", "idx")
 LISTS = ("datasets", "solvers", "samplers", "kernels", "runs", "models")
+
+
+@contextmanager
+def _starting(verbose: bool = False) -> Iterator[None]:
+    """Silence the libraries that the block imports, and show a sign of life while it does."""
+    from flows.quiet import quieten
+    from flows.waiting import waiting
+
+    quieten(verbose)
+    with waiting():
+        yield
 
 
 def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -47,10 +60,8 @@ def cli() -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Show Prefect's log, warnings and tracebacks.")
 def run(config: str | None, verbose: bool, **options: Any) -> None:
     """Run an experiment: CONFIG is a YAML file or a shipped name (default: quickstart), or use --data FILE."""
-    from flows.quiet import quieten
-
-    quieten(verbose)
-    from flows.commands import run_command
+    with _starting(verbose):
+        from flows.commands import run_command
 
     run_command(config, options)
 
@@ -59,10 +70,8 @@ def run(config: str | None, verbose: bool, **options: Any) -> None:
 @click.argument("what", type=click.Choice(LISTS))
 def list_(what: str) -> None:
     """List what can be named in a config, or the runs and models in the store."""
-    from flows.quiet import quieten
-
-    quieten()
-    from flows.commands import list_command
+    with _starting():
+        from flows.commands import list_command
 
     list_command(what)
 
@@ -71,10 +80,8 @@ def list_(what: str) -> None:
 @click.option("--float32", is_flag=True, help="Also for float32 rows, which only Python gives the solvers.")
 def warmup(float32: bool) -> None:
     """Compile the solvers' kernels now, so that no later run has to: a minute, once."""
-    from flows.quiet import quieten
-
-    quieten()
-    from flows.warmup import warmup_command
+    with _starting():
+        from flows.warmup import warmup_command
 
     warmup_command(float32)
 
@@ -92,10 +99,8 @@ _offline = click.option("--offline", is_flag=True, help="Fetch nothing; say what
 @_offline
 def data_show(name: str, offline: bool) -> None:
     """Print all that is known of the data set NAME (or openml:ID)."""
-    from flows.quiet import quieten
-
-    quieten()
-    from flows.data import show_command
+    with _starting():
+        from flows.data import show_command
 
     show_command(name, offline)
 
@@ -113,10 +118,8 @@ def data_get(
     """Fetch, convert and verify data sets: from the cache, the mirror AUCFLOW_MIRROR, or their publishers."""
     from pathlib import Path
 
-    from flows.quiet import quieten
-
-    quieten()
-    from flows.data import get_command
+    with _starting():
+        from flows.data import get_command
 
     get_command(names, suite, everything, offline, update_lock, Path(lock_file) if lock_file else None)
 
@@ -134,10 +137,8 @@ def data_get(
 @click.option("-v", "--verbose", is_flag=True, help="Show Prefect's log, warnings and tracebacks.")
 def retrain(config: str, force: bool, replace_champion: bool, verbose: bool, **options: Any) -> None:
     """Train a challenger on the newest data, and promote it if the rules of CONFIG say so."""
-    from flows.quiet import quieten
-
-    quieten(verbose)
-    from flows.lifecycle import retrain_command
+    with _starting(verbose):
+        from flows.lifecycle import retrain_command
 
     retrain_command(config, force, replace_champion, options)
 
@@ -155,11 +156,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON, with e
 @_json
 def replay(run: str, workers: int | None, tolerance: float, files: tuple[str, ...], as_json: bool) -> int:
     """Compute RUN (id, name, experiment or lineage.json) again from its manifest and compare it stage by stage."""
-    from flows.quiet import quieten
-    from flows.waiting import waiting
-
-    quieten()
-    with waiting():
+    with _starting():
         from flows.replay import replay_command
 
     return replay_command(run, workers, tolerance, files, as_json)
@@ -171,11 +168,7 @@ def replay(run: str, workers: int | None, tolerance: float, files: tuple[str, ..
 @_json
 def diff(run_a: str, run_b: str, as_json: bool) -> int:
     """Tell what differs between two runs: data, code, environment, parameters, results."""
-    from flows.quiet import quieten
-    from flows.waiting import waiting
-
-    quieten()
-    with waiting():
+    with _starting():
         from flows.replay import diff_command
 
     return diff_command(run_a, run_b, as_json)
@@ -189,10 +182,8 @@ _reason = click.option("--reason", required=True, metavar="TEXT", help="Why; it 
 @_reason
 def rollback(model: str, reason: str) -> None:
     """Make the previous champion of MODEL the champion again."""
-    from flows.quiet import quieten
-
-    quieten()
-    from flows.lifecycle import rollback_command
+    with _starting():
+        from flows.lifecycle import rollback_command
 
     rollback_command(model, reason)
 
@@ -202,10 +193,8 @@ def rollback(model: str, reason: str) -> None:
 @_reason
 def delete(version: str, reason: str) -> None:
     """Remove a version of a model that is not the champion; the ledger remembers it."""
-    from flows.quiet import quieten
-
-    quieten()
-    from flows.lifecycle import delete_command
+    with _starting():
+        from flows.lifecycle import delete_command
 
     delete_command(version, reason)
 
@@ -222,10 +211,8 @@ def delete(version: str, reason: str) -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Show warnings and tracebacks.")
 def predict(verbose: bool, **options: Any) -> None:
     """Score new rows with a champion, or with any model in the store."""
-    from flows.quiet import quieten
-
-    quieten(verbose)
-    from flows.predict import predict_command
+    with _starting(verbose):
+        from flows.predict import predict_command
 
     predict_command(**options)
 
@@ -238,11 +225,7 @@ def predict(verbose: bool, **options: Any) -> None:
 @click.option("--name", metavar="NAME", help="Name of the deployment; default: the model's.")
 def deploy(config: str, cron: str | None, timezone: str, on_change: bool, name: str | None) -> None:
     """Say when to retrain by CONFIG; `aucflow serve` then does. Again with the same name: changes it."""
-    from flows.quiet import quieten
-    from flows.waiting import waiting
-
-    quieten()
-    with waiting():
+    with _starting():
         from flows.deploy import deploy_command
 
     deploy_command(config, cron, timezone, on_change, name)
@@ -260,10 +243,8 @@ def deploy(config: str, cron: str | None, timezone: str, on_change: bool, name: 
 )
 def serve(limit: int, look_every: float) -> None:
     """Start what was deployed from this folder, on its schedule or when its data change, until Ctrl-C."""
-    from flows.quiet import quieten
-
-    quieten()
-    from flows.serve import serve_command
+    with _starting():
+        from flows.serve import serve_command
 
     serve_command(limit, look_every)
 
@@ -295,11 +276,7 @@ _deep = click.option("--deep", is_flag=True, help="Convert the raw data again, a
 @_deep
 def audit_show(target: str, html: str | None, as_json: bool, deep: bool) -> int:
     """Tell the story of TARGET from a champion back to the raw file, each line checked now; `show` may be left out."""
-    from flows.quiet import quieten
-    from flows.waiting import waiting
-
-    quieten()
-    with waiting():
+    with _starting():
         from flows.audit import audit_command
 
     return audit_command(target, as_json, html, deep)
@@ -310,11 +287,7 @@ def audit_show(target: str, html: str | None, as_json: bool, deep: bool) -> int:
 @_deep
 def audit_verify(as_json: bool, deep: bool) -> int:
     """Check everything: the ledger, each run, its rows in MLflow, files, raw data, and the registry. Writes nothing."""
-    from flows.quiet import quieten
-    from flows.waiting import waiting
-
-    quieten()
-    with waiting():
+    with _starting():
         from flows.audit import verify_command
 
     return verify_command(as_json, deep)
@@ -326,11 +299,7 @@ def audit_verify(as_json: bool, deep: bool) -> int:
 @_json
 def audit_champions(model: str, on: str | None, as_json: bool) -> int:
     """Tell which versions of MODEL were champion, since when, and why: from the ledger alone."""
-    from flows.quiet import quieten
-    from flows.waiting import waiting
-
-    quieten()
-    with waiting():
+    with _starting():
         from flows.audit import champions_command
 
     return champions_command(model, on, as_json)
@@ -340,10 +309,8 @@ def audit_champions(model: str, on: str | None, as_json: bool) -> int:
 @click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
 def ui(port: int) -> None:
     """Open MLflow's pages for the runs of this folder, on loopback."""
-    from flows.quiet import quieten
-
-    quieten()
-    from flows.commands import ui_command
+    with _starting():
+        from flows.commands import ui_command
 
     ui_command(port)
 
