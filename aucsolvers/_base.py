@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from aucsolvers._rows import FLOATS, check_squares, row_scores, squares_are_small, well_formed
+from aucsolvers._rows import FLOATS, as_writable, check_squares, row_scores, squares_are_small, well_formed
 from aucsolvers.metrics import auc_of_classes, best_gmean_threshold
 
 CONVERGED = "converged"
@@ -100,7 +100,7 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         Arrays that are to be taken as they are skip scikit-learn's checks, which cost more than a fit to few rows, and
         read sparse ones twice.
         """
-        X = well_formed(X)
+        X = as_writable(well_formed(X))
         is_plain = _are_plain(X, dtype) and type(y) is np.ndarray and y.shape == X.shape[:1]
         labels = two_whole_numbers(y) if is_plain and (reset or _has_known_columns(self, X)) else None
         if labels is not None and (not (read or sparse.issparse(X)) or squares_are_small(X)):
@@ -108,6 +108,7 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
             vars(self).pop("feature_names_in_", None)  # of an earlier fit, to a frame
             return X, y, labels
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
+        X = as_writable(X)
         check_squares(X)
         return X, y, two_whole_numbers(y)
 
@@ -145,10 +146,10 @@ def validate_rows(estimator, X, reset=False, dtype=FLOATS):
 
     Rows that are to be taken as they are skip scikit-learn's checks, which cost more than to score a few hundred.
     """
-    X = well_formed(X)
+    X = as_writable(well_formed(X))
     if not reset and _are_plain(X, dtype) and _has_known_columns(estimator, X) and squares_are_small(X):
         return X
-    return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
+    return as_writable(validate_data(estimator, X, accept_sparse="csr", dtype=dtype, order="C", reset=reset))
 
 
 def _has_known_columns(estimator, X):

@@ -4,6 +4,8 @@ Values are converted to float64 one by one as they are used, so a float32 matrix
 float32 gives what the same numbers in float64 would give, up to the order of the sums.
 """
 
+import copy
+
 import numpy as np
 from numba import types
 from numba.extending import overload
@@ -75,6 +77,30 @@ def well_formed(X):
     return X
 
 
+def as_writable(X):
+    """Return X, dense or CSR, in arrays that NumPy does not call read-only, without a copy; anything else as it is.
+
+    Kernels read rows and never write them, but numba compiles a kernel once more, for seconds, for read-only arrays,
+    such as those of memory-mapped files (joblib's workers) and of Arrow's columns.
+    """
+    if sparse.issparse(X) and X.format == "csr":
+        parts = {name: getattr(X, name) for name in ("data", "indices", "indptr")}
+        if not all(part.flags.writeable for part in parts.values()):
+            X = copy.copy(X)
+            vars(X).update((name, as_writable(part)) for name, part in parts.items())
+    elif type(X) is np.ndarray and X.dtype.kind in "fiu" and not X.flags.writeable:
+        return np.asarray(_Writable(X))
+    return X
+
+
+class _Writable:
+    """The memory of an array, which stays alive with it, as NumPy's array interface describes it."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__array_interface__ = array.__array_interface__ | {"data": (array.ctypes.data, False)}
+
+
 def checked_rows(X):
     """Return X with each entry stored once, which squared norms rely on; refuse features whose squares overflow."""
     X = stored_once(X)
@@ -129,7 +155,7 @@ def row_scores(X, w):
     file in chunks, must answer as it did on the whole.
     """
     scores = np.empty(X.shape[0])
-    _score_rows(as_rows(X), np.ascontiguousarray(w), scores)
+    _score_rows(as_rows(X), as_writable(np.ascontiguousarray(w)), scores)
     return scores
 
 

@@ -1,8 +1,10 @@
 """Row operations against NumPy in float64, for every form and type of matrix that solvers hand over."""
 
+import gc
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -15,6 +17,7 @@ from aucsolvers._rows import (
     add_rows,
     add_twice,
     as_rows,
+    as_writable,
     busy_columns_first,
     check_squares,
     checked_rows,
@@ -265,6 +268,39 @@ class TestIndices:
         X.indptr = np.array([0, 1], dtype=np.int64)
         indices = as_rows(X)[1]
         assert indices.dtype == expected and indices[0] == largest
+
+
+class TestReadOnly:
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
+    @pytest.mark.parametrize("form", FORMS)
+    def test_arrays_are_the_same_memory_without_that_word(self, form, dtype):
+        X = form(matrix().astype(dtype))
+
+        def parts(X):
+            return [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]
+
+        for part in parts(X):
+            part.flags.writeable = False
+        seen = as_writable(X)
+        assert type(seen) is type(X) and seen.dtype == dtype and seen.shape == X.shape and (seen != X).sum() == 0
+        for old, new in zip(parts(X), parts(seen), strict=True):
+            assert new.flags.writeable and np.shares_memory(old, new)
+            assert not old.flags.writeable
+        assert as_writable(seen) is seen
+
+    def test_memory_lives_as_long_as_it_is_seen(self):
+        X = matrix()
+        X.flags.writeable = False
+        seen, expected = as_writable(X[::2, 1:3]), X[::2, 1:3].copy()
+        del X
+        gc.collect()
+        np.full((60, 7), np.nan)  # takes freed memory
+        assert_array_equal(seen, expected)
+
+    def test_what_is_no_matrix_of_numbers_is_left_to_scikit_learn(self):
+        frame, texts = pd.DataFrame({"a": [1.0, 2.0]}), np.array([["a"], ["b"]], dtype=object)
+        texts.flags.writeable = False
+        assert all(as_writable(X) is X for X in (frame, texts, [[1.0]], sparse.coo_array(np.eye(2))))
 
 
 def test_rows_are_checked():

@@ -38,9 +38,13 @@ wide, long = (
     for rows in (300, 2500)
 )
 text = sparse.csr_matrix(digits[0][:, :40]), digits[1]
+mapped = [(X.copy(), y) for X, y in (digits, text)]  # as rows come that another process has mapped into memory
+for X, _ in mapped:
+    for array in (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,):
+        array.flags.writeable = False
 for name, entry in catalogue.SOLVERS.items():
     params = {"rank": 4} if name == "opauc" else {}
-    for X, y in (digits, wide, text) + ((tall, long) if name in ("svm_or", "ls_svm", "linear_svm") else ()):
+    for X, y in (digits, wide, text, *mapped) + ((tall, long) if name in ("svm_or", "ls_svm", "linear_svm") else ()):
         entry.build(**params).fit(X, y).decision_function(X)
 for name in ("u1", "u2", "wu"):
     catalogue.SAMPLERS[name].build().fit_resample(*digits)
