@@ -145,7 +145,7 @@ def largest_feature(X):
 
 
 def _values(X):
-    return X.data if sparse.issparse(X) else X.reshape(-1)
+    return as_writable(X.data if sparse.issparse(X) else X.reshape(-1))
 
 
 def row_scores(X, w):

@@ -350,7 +350,7 @@ class MethodResult:
         return float(low), float(high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExperimentResult:
     """What `track` and `report` tell of."""
 
@@ -362,3 +362,21 @@ class ExperimentResult:
     run_id: str = ""
     facts: dict[str, str] = field(default_factory=dict)  # git commit, versions, seed, ... for the report's foot
     decision: dict[str, Any] | None = None  # of a retraining: whether its model was promoted, and by which rules
+
+    def as_frame(self) -> pd.DataFrame:
+        """Return one row for each data set and method: means and standard deviations over the test folds.
+
+        Of a part that failed they are NaN, and ``error`` says why.
+        """
+        rows = []
+        for cell in self.results:
+            row = {"dataset": cell.dataset, "method": cell.method}
+            for metric in ("auc", "gmean", "sensitivity", "specificity", "average_precision"):
+                found = cell.mean_sd(metric) if cell.evaluations else (np.nan, np.nan)
+                row[metric], row[f"{metric}_sd"] = found
+            rows.append(row | {"seconds": cell.seconds, "error": cell.error, "run_id": cell.run_id})
+        return pd.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        told = self.as_frame()[["dataset", "method", "auc", "gmean", "seconds", "error"]].fillna({"error": ""})
+        return f"Experiment {self.name!r}, run {self.run_id}\n" + told.to_string(index=False, float_format="%.4f")

@@ -21,6 +21,7 @@ from flows.api import run
 frame = pd.read_pickle("claims.pkl")
 result = run(frame, "fraud", positive="yes", methods=("ls_svm",), folds=2, seed=3)
 (cell,) = result.results
+print(result)
 print(result.datasets[0].name, result.datasets[0].n_pos, round(cell.mean_sd("auc")[0], 6), cell.error)
 """
 
@@ -33,7 +34,11 @@ def test_a_data_frame_runs_as_its_file_would(tmp_path):
         [sys.executable, "-c", SCRIPT], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 0, done.stderr
-    name, n_pos, auc, error = done.stdout.splitlines()[-1].split()
+    *table, last = done.stdout.splitlines()
+    name, n_pos, auc, error = last.split()
+    assert table[-3].startswith("Experiment 'frame', run ")
+    assert table[-2].split()[:4] == ["dataset", "method", "auc", "gmean"]
+    assert table[-1].split()[:3] == ["frame", "ls_svm", f"{float(auc):.4f}"]
     (kept,) = (tmp_path / "home" / "frames").iterdir()
     assert name == "frame" and kept.stem.startswith("frame-")  # the file's name says which frame it was
     assert int(n_pos) == (frame["fraud"] == "yes").sum()
