@@ -3,6 +3,7 @@
 The positive class is ``classes_[1]``, as everywhere in scikit-learn: +1 of {-1, +1}, 1 of {0, 1}.
 """
 
+import sys
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -19,7 +20,6 @@ from aucsolvers.metrics import auc_of_classes, best_gmean_threshold
 
 CONVERGED = "converged"
 MAX_ITER = "max_iter"
-TIMEOUT = "timeout"
 DIVERGED = "diverged"
 
 
@@ -29,6 +29,8 @@ class SolverResult:
 
     ``dual_gap`` is an upper bound on ``objective`` minus the optimum, whatever way the solver obtains it.
     ``history`` holds equally long arrays: ``updates``, ``objective``, ``dual_gap``, ``auc``, ``time_s``.
+    ``at_zero`` is the objective at w = 0, left at 1 where it is at most that, as of the pairwise losses; ``target`` is
+    what ``dual_gap`` had to fall to, if that is not tol itself.
     """
 
     w: np.ndarray
@@ -39,6 +41,8 @@ class SolverResult:
     status: str
     history: dict[str, np.ndarray]
     state: dict = field(default_factory=dict)
+    at_zero: float = 1.0
+    target: float | None = None
 
 
 class Trace:
@@ -116,18 +120,21 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         """Set the attributes that tell how good the fit is, from a driver's result; warn if it did not converge."""
         self.objective_ = float(result.objective)
         self.dual_gap_ = float(result.dual_gap)
+        self.gap_unit_ = max(1.0, float(result.at_zero))
         self.n_iter_ = int(result.n_iter)
         # an objective that overflowed, with features or steps of extreme scales, is no solution to any tolerance
         self.status_ = result.status if np.isfinite(self.objective_) else DIVERGED
         self.history_ = result.history
-        if self.status_ != CONVERGED:
+        if self.status_ == DIVERGED:
+            self._warn(f"objective {self.objective_:.3g}. Rescale the features, for example with StandardScaler")
+        elif self.status_ != CONVERGED:
             advice = "Raise max_iter, raise tol, or raise lam" if hasattr(self, "lam") else "Raise max_iter or tol"
-            warnings.warn(
-                f"{type(self).__name__} stopped with status {self.status_!r} after {self.n_iter_} iterations: "
-                f"certificate {self.dual_gap_:.3g}, tol={self.tol:g}. {advice}.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+            asked = "" if result.target is None else f", which asks for {result.target:.3g}"
+            self._warn(f"certificate {self.dual_gap_:.3g}, tol={self.tol:g}{asked}. {advice}")
+
+    def _warn(self, words):
+        start = f"{type(self).__name__} stopped with status {self.status_!r} after {self.n_iter_} iterations"
+        warnings.warn(f"{start}: {words}.", ConvergenceWarning, stacklevel=_caller_level())
 
     def predict(self, X):
         """Return the predicted labels, shape (n_samples,)."""
@@ -139,6 +146,14 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = True
         return tags
+
+
+def _caller_level():
+    """Return the stacklevel with which the function that calls this warns in the name of whoever called the package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == "aucsolvers":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def validate_rows(estimator, X, reset=False, dtype=FLOATS):

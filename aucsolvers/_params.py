@@ -14,10 +14,10 @@ def check_positive(name, value):
     return float(value)
 
 
-def check_tolerance(value):
-    """Return tol as a float, or say that it must be a finite number of at least 0 (0: use up the budget)."""
+def check_non_negative(name, value):
+    """Return value as a float, or say that it must be a finite number of at least 0 (a tol of 0: use up the budget)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < np.inf:
-        raise ValueError(f"Expected tol to be a finite number >= 0, got {value!r}. Set tol accordingly.")
+        raise ValueError(f"Expected {name} to be a finite number >= 0, got {value!r}. Set {name} accordingly.")
     return float(value)
 
 

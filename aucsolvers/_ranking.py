@@ -5,6 +5,7 @@ import numpy as np
 from aucsolvers._jit import kernel
 
 CROWDED = 16  # moves a score, from which its sort by insertion is given up
+TIED_WITHIN = 1e-12  # of the largest scores, or of the terms of their sums
 ROUNDED_MIDDLE = 1e-13  # of a gap: its middle may be off by so much
 FEW = 2000  # scores up to which numpy's sort is the faster one; from there on radix sort is, up to seven times
 
@@ -46,6 +47,13 @@ class Ranking:
         counts[of_pos], counts[of_neg] = _count_violations(centred[of_pos] - 1.0, centred[of_neg])
         loss = max(0.0, float(counts @ centred - counts[of_pos].sum()))
         return loss / (n_pos * n_neg), counts / (n_pos * n_neg)
+
+
+def tied(scores, unit):
+    """Return scores rounded to multiples of a unit, what is left of rounding in them: equal rows then tie."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = unit * np.round(scores / unit) if unit > 0.0 else scores
+    return rounded if np.isfinite(rounded).all() else scores
 
 
 def ascending(scores):

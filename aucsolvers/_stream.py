@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._certify import Objective
-from aucsolvers._params import as_generator, check_count, check_flags, check_positive, check_tolerance
+from aucsolvers._params import as_generator, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._rows import FLOATS, row_scores, stored_once, zeros_in_lines
 
 
@@ -26,7 +26,7 @@ class OnlineScorer(LinearScorer):
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_positive("lam", self.lam)
-        check_tolerance(self.tol)
+        check_non_negative("tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_flags(self, "shuffle", "keep_stream")
 

@@ -17,7 +17,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from aucsolvers._base import validate_rows
-from aucsolvers._params import as_generator, check_choice, check_count, check_positive
+from aucsolvers._params import as_generator, check_choice, check_count, check_non_negative, check_positive
 from aucsolvers._rows import FULL, checked_rows, filled_up, squared_norms
 from aucsolvers.kernel_svm import origin_of, scale_gamma
 
@@ -126,8 +126,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_positive("gamma_factor", self.gamma_factor)
         check_count("n_components", self.n_components)
         check_count("degree", self.degree)
-        if self.coef0 != 0:
-            check_positive("coef0", self.coef0)
+        check_non_negative("coef0", self.coef0)
         check_count("max_feature_bytes", self.max_feature_bytes)
 
     def check_size(self, n_fitted, n_rows):

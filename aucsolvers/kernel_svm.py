@@ -29,7 +29,8 @@ from sklearn.utils.validation import check_is_fitted
 from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace, validate_rows
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
-from aucsolvers._params import check_choice, check_count, check_flags, check_positive, check_tolerance
+from aucsolvers._params import check_choice, check_count, check_flags, check_non_negative, check_positive
+from aucsolvers._ranking import TIED_WITHIN, tied
 from aucsolvers._rows import FLOATS, FULL, filled_up, row_scores, squared_norms, stored_once
 from aucsolvers._width import leave_one_out_gamma
 
@@ -120,9 +121,12 @@ class KernelSVM(BinaryScorer):
         P at the solution, intercept included in the norm.
     dual_gap_ : float
         P(f) - D(alpha) >= P(f) - min P: the certificate.
+    gap_unit_ : float
+        P(0) = sum_i C_i, or 1 where that is less: in units of it, gaps of different data compare.
     n_iter_ : int
         Steps made; each moves one or two dual variables.
-    status_ : {"converged", "max_iter"}
+    status_ : {"converged", "max_iter", "diverged"}
+        "diverged" where objective_ overflowed.
     history_ : dict of ndarrays
         ``updates`` (steps), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``, each time that the certificate
         was computed: at the start, where it was expected to pass, and, as long as no row was left out, after n steps
@@ -206,10 +210,9 @@ class KernelSVM(BinaryScorer):
         if isinstance(self.gamma, str) and self.gamma == "loo" and self.kernel != "rbf":
             raise ValueError(f"Expected gamma='loo' with kernel='rbf' alone, got kernel={self.kernel!r}. Set a number.")
         check_count("degree", self.degree)
-        if self.coef0 != 0:
-            check_positive("coef0", self.coef0)
+        check_non_negative("coef0", self.coef0)
         check_choice("loss", self.loss, LOSSES)
-        check_tolerance(self.tol)
+        check_non_negative("tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_count("cache_bytes", self.cache_bytes)
         check_flags(self, "fit_intercept", "warm_start")
@@ -248,9 +251,7 @@ class KernelSVM(BinaryScorer):
                 cache_bytes=self.cache_bytes,
                 beta=getattr(self, "_beta", None) if self.warm_start else None,
             )
-        # n numbers that a stored model does not need, unless it is to go on from here
-        if self.warm_start:
-            self._beta = result.beta
+        self._beta = result.beta if self.warm_start else None  # n numbers that a stored model does without
         return result, X, weighted
 
     def _publish(self, result, X, rows):
@@ -301,6 +302,8 @@ class KernelResult(NamedTuple):
     n_iter: int
     status: str
     history: dict[str, np.ndarray]
+    at_zero: float
+    target: float
 
 
 def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, cache_bytes, beta=None, offset=None):
@@ -381,6 +384,11 @@ class Dual(NamedTuple):
         """Return a copy of the part of these rows."""
         return Dual(*(array[rows] for array in self))
 
+    def largest_term(self):
+        """Return a bound on the terms that sum to a score, y, g_i and beta_i k(x_i, .): their rounding is in it."""
+        lengths = np.sqrt(self.curvature)  # |k(x_i, x)| <= length_i length
+        return max(1.0, np.abs(self.offset).max(), np.abs(self.beta * lengths).max() * lengths.max())
+
     def scores(self):
         """Return g + f."""
         return self.y - self.pull - self.diagonal * self.beta
@@ -432,12 +440,14 @@ class _Certifier:
         """Record the objective, gap and training AUC of the dual point."""
         scores, positive = self.dual.scores(), self.dual.y > 0
         self.objective, self.gap = self.dual.certificate(scores)
-        self.trace.add(updates, self.objective, self.gap, scores[positive], scores[~positive])
+        told = tied(scores, TIED_WITHIN * self.dual.largest_term())
+        self.trace.add(updates, self.objective, self.gap, told[positive], told[~positive])
 
     def result(self, updates):
         status = CONVERGED if self.converged else MAX_ITER
         history = self.trace.as_history()
-        return KernelResult(self.dual.beta, self.dual.scores(), self.objective, self.gap, updates, status, history)
+        found = self.dual.beta, self.dual.scores(), self.objective, self.gap, updates, status, history
+        return KernelResult(*found, self.at_zero, self.target)
 
 
 class _WorkingSet:

@@ -28,13 +28,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import BinaryScorer, SolverResult, validate_rows
-from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive, check_tolerance
+from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
+from aucsolvers._ranking import TIED_WITHIN, tied
 from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
 from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, solve_kernel_svm
 from aucsolvers.metrics import best_gmean_threshold
 from aucsolvers.svm import solve_linear_svm
 
-TIED_WITHIN = 1e-12  # of the median score
 KERNELS = ("linear", "rbf")
 THRESHOLDS = ("gmean", "zero")
 HINGE_WEIGHTS = ("equal", "balanced")
@@ -51,7 +51,7 @@ class MarginMeanScorer(BinaryScorer):
 
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
-        check_tolerance(self.tol)
+        check_non_negative("tol", self.tol)
         if self.lam1 != 0:
             check_positive("lam1", self.lam1)
         check_positive("lam2", self.lam2)
@@ -90,7 +90,7 @@ class MarginMeanScorer(BinaryScorer):
             return 0.0
         # of whole numbers, different rows may have the same score: a cut between them would go by its last digit
         unit = TIED_WITHIN * (np.median(np.abs(scores)) or 1.0)
-        rounded = unit * np.round(scores / unit)
+        rounded = tied(scores, unit)
         cut = best_gmean_threshold(y, rounded)
         return cut if cut < rounded.max() else cut + unit
 
@@ -171,9 +171,12 @@ class MarginMeanSVM(MarginMeanScorer):
         F at the solution.
     dual_gap_ : float
         F - D(alpha) >= F - min F: the certificate. D is the dual value of this module's docstring.
+    gap_unit_ : float
+        F(0) = lam2, or 1 where that is less: in units of it, gaps of different data compare.
     n_iter_ : int
         Passes and Newton steps made; for "rbf", steps made, in units of s, rounded up.
-    status_ : {"converged", "max_iter"}
+    status_ : {"converged", "max_iter", "diverged"}
+        "diverged" where objective_ overflowed.
     history_ : dict of ndarrays
         ``updates`` (rows visited; steps of "rbf"), ``objective``, ``dual_gap``, ``auc`` (training rows), ``time_s``,
         each time that the certificate was computed: at w0 and as LinearSVM or KernelSVM do.
@@ -312,4 +315,5 @@ def solve_kernel(X, terms, kernel, tol, max_iter, cache_bytes):
     excess = 0.5 * float(start @ offset)  # 1/2 ||w0||^2
     history = result.history | {"objective": result.history["objective"] - excess}
     state, passes = {"beta": start + result.beta, "scores": result.scores}, -(-result.n_iter // n)
-    return SolverResult(None, None, result.objective - excess, result.dual_gap, passes, result.status, history, state)
+    found = None, None, result.objective - excess, result.dual_gap, passes, result.status, history, state
+    return SolverResult(*found, at_zero=result.at_zero, target=result.target)

@@ -234,10 +234,21 @@ def smoothed_gmean_threshold(y, scores):
     shares = np.linspace(0.0, 1.0, GRID_POINTS)
     between = np.linspace(*(_quantiles(values, 0.5) for values in (pos, neg)), GRID_POINTS)
     cuts = np.unique(np.concatenate([_quantiles(pos, shares), _quantiles(neg, shares), between]))
-    best = int(np.argmin(loss(cuts[:, None])))
-    around = cuts[max(best - 1, 0)], cuts[min(best + 1, len(cuts) - 1)]
-    refined = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-9 * (around[1] - around[0])})
-    return unit * float(refined.x)
+    losses = loss(cuts[:, None])
+    best = int(np.argmin(losses))
+    low, high = cuts[max(best - 1, 0)], cuts[min(best + 1, len(cuts) - 1)]
+    found = [_least(loss, low, high)]
+    if not found[0][0] <= losses[best]:  # not unimodal: where most scores of both classes are one value
+        found += [(losses[best], cuts[best]), _least(loss, low, cuts[best]), _least(loss, cuts[best], high)]
+    return unit * float(min(found)[1])
+
+
+def _least(loss, low, high):
+    """Return the value and place of a local minimum between two cuts."""
+    if not low < high:
+        return np.inf, low
+    refined = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-9 * (high - low)})
+    return float(refined.fun), float(refined.x)
 
 
 def _quantiles(ordered, shares):

@@ -13,7 +13,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
 from aucsolvers._params import as_generator, check_count, check_positive
-from aucsolvers._rows import FLOATS, check_squares
+from aucsolvers._rows import FLOATS, check_squares, stored_once
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class MWMOTE(BaseOverSampler):
         if X.dtype not in FLOATS:
             X = X.astype(np.float64)
         check_squares(X)
-        by_row = X.tocsr() if sparse.issparse(X) else X
+        by_row = stored_once(X.tocsr()) if sparse.issparse(X) else X
         # squares of large entries, which distances are from, do not go into float32
         is_large = by_row.dtype == np.float32 and np.abs(by_row).max() > LARGEST_FLOAT32
         for_distances = moved_near_zero(by_row.astype(np.float64) if is_large else by_row)

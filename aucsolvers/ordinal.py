@@ -25,7 +25,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._gram import add_both, add_squares, gram, room_for
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import split_classes
-from aucsolvers._params import check_choice, check_count, check_flags, check_positive, check_tolerance
+from aucsolvers._params import check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._ranking import Ranking, argsort, bucket_grid, count_below, won_pairs
 from aucsolvers._rows import (
     FLOATS,
@@ -120,8 +120,9 @@ class SVMOR(LinearScorer):
         scores may make of it: certifies the objective.
     n_iter_ : int
         Newton steps or cutting planes. Newton takes 0 where a warm start was within tol already; planes are made anew.
-    status_ : {"converged", "max_iter"}
-        Whether dual_gap_ came down to what tol asks for. "max_iter" also if rounding stopped progress before.
+    status_ : {"converged", "max_iter", "diverged"}
+        Whether dual_gap_ came down to what tol asks for. "max_iter" also if rounding stopped progress before,
+        "diverged" where objective_ overflowed.
     history_ : dict of ndarray
         ``updates`` (iterations), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start and after
         each iteration, of the best weights so far.
@@ -184,7 +185,7 @@ class SVMOR(LinearScorer):
         check_choice("method", self.method, METHODS)
         check_choice("loss", self.loss, LOSSES)
         check_flags(self, "warm_start")
-        check_tolerance(self.tol)
+        check_non_negative("tol", self.tol)
         check_count("max_iter", self.max_iter)
 
     def fit(self, X, y):
@@ -352,12 +353,13 @@ class _Run:
         scores = row_scores(X, w)
         # sparse rows are not centred: their scores are rounded as they are
         rounded = (scores,) if sparse.issparse(X) else (self.best.s_few, self.best.s_many)
-        gap = max(self.gap, ROUNDING * bounding.band.magnified * max(float(np.abs(part).max()) for part in rounded))
+        gap = self.gap + ROUNDING * bounding.band.magnified * max(float(np.abs(part).max()) for part in rounded)
         status = CONVERGED if gap <= self.target else MAX_ITER
         if status == MAX_ITER and self.idle >= PATIENCE:
             logger.info("no progress in %d iterations: rounding limits the gap to %.3g", self.idle, gap)
         (_, threshold), history = Ranking(scores, y > 0).auc_and_threshold(), self.trace.as_history()
-        return SolverResult(w, -threshold, self.best.objective, gap, self.n_iter, status, history, state)
+        found = w, -threshold, self.best.objective, gap, self.n_iter, status, history, state
+        return SolverResult(*found, at_zero=self.at_zero, target=self.target)
 
 
 # Certified points ------------------------------------------------------------------------------------------------

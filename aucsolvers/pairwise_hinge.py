@@ -23,7 +23,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._jit import kernel
 from aucsolvers._pairs import add_difference, dot_difference, measure_difference, squared_distance
 from aucsolvers._pairwise import split_classes
-from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive, check_tolerance
+from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
 from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, inner, row_scores, weighted_row_sum, zeros_in_lines
@@ -83,8 +83,8 @@ class AUCSDCD(LinearScorer):
         P(w) - D(a) >= P(w) - min P: certifies the objective, up to rounding.
     n_iter_ : int
         Epochs done by this fit; 0 if a warm start was within tol already.
-    status_ : {"converged", "max_iter"}
-        Whether dual_gap_ <= tol.
+    status_ : {"converged", "max_iter", "diverged"}
+        Whether dual_gap_ <= tol; "diverged" where objective_ overflowed.
     history_ : dict of ndarray
         ``updates``, ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start, about ten times within
         the first epoch, and after each epoch.
@@ -267,7 +267,7 @@ class AUCMSGD(LinearScorer):
 def _check_common(solver):
     check_positive("lam", solver.lam)
     check_choice("order", solver.order, ORDERS)
-    check_tolerance(solver.tol)
+    check_non_negative("tol", solver.tol)
     check_count("max_iter", solver.max_iter)
 
 

@@ -19,7 +19,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._gram import add_lower, room_for
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import mean_pair_square, record_square, row_sum_about, scores_about
-from aucsolvers._params import check_choice, check_count, check_positive, check_tolerance
+from aucsolvers._params import check_choice, check_count, check_non_negative, check_positive
 from aucsolvers._ranking import Ranking
 from aucsolvers._rows import (
     FLOATS,
@@ -79,8 +79,8 @@ class LSSVM(LinearScorer):
         ||dQ(w)||, or the bound on it that dual_gap_ is from.
     n_iter_ : int
         Conjugate-gradient iterations, factorisations (1 at most) and refinements.
-    status_ : {"converged", "max_iter"}
-        Whether dual_gap_ <= tol.
+    status_ : {"converged", "max_iter", "diverged"}
+        Whether dual_gap_ <= tol; "diverged" where objective_ overflowed.
     history_ : dict of ndarray
         ``updates`` (n_iter_), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at w = 0 and after each
         iteration.
@@ -129,7 +129,7 @@ class LSSVM(LinearScorer):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_positive("lam", self.lam)
         check_choice("solver", self.solver, SOLVERS)
-        check_tolerance(self.tol)
+        check_non_negative("tol", self.tol)
         check_count("max_iter", self.max_iter)
 
     def fit(self, X, y):

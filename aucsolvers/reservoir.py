@@ -64,8 +64,9 @@ class OAMSeq(OnlineScorer):
         An upper bound on P(w) - min P, see Notes; nan after partial_fit: it would need the rows.
     n_iter_ : int
         Passes made; 1 after partial_fit.
-    status_ : {"converged", "max_iter"}
-        Whether dual_gap_ <= tol. After partial_fit always "max_iter": the stream so far is used up, nothing certified.
+    status_ : {"converged", "max_iter", "diverged"}
+        Whether dual_gap_ <= tol; "diverged" where objective_ overflowed. After partial_fit always "max_iter": the
+        stream so far is used up, nothing certified.
     history_ : dict of ndarray
         ``updates`` (rows seen), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start, after
         1 % and 10 % of the first pass, after each pass; the gaps of those two are what the first pass's end tells.

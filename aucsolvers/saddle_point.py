@@ -23,7 +23,7 @@ from scipy import sparse
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._certify import SQUARE, Objective
 from aucsolvers._jit import kernel
-from aucsolvers._params import as_generator, check_count, check_flags, check_positive, check_tolerance
+from aucsolvers._params import as_generator, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._rows import (
     FLOATS,
@@ -87,8 +87,8 @@ class SPDAM(LinearScorer):
         theta: the factor by which theory bounds the expected squared error from step to step.
     n_iter_ : int
         Epochs done by this fit; 0 if a warm start was within tol already.
-    status_ : {"converged", "max_iter"}
-        Whether dual_gap_ <= tol.
+    status_ : {"converged", "max_iter", "diverged"}
+        Whether dual_gap_ <= tol; "diverged" where objective_ overflowed.
     history_ : dict of ndarray
         ``updates`` (steps), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``: at the start, whenever twice
         as many epochs are done, where dual_gap should have come down to tol, and at the end.
@@ -142,7 +142,7 @@ class SPDAM(LinearScorer):
         check_positive("lam", self.lam)
         _check_batch_size(self.batch_size)
         check_flags(self, "warm_start")
-        check_tolerance(self.tol)
+        check_non_negative("tol", self.tol)
         if self.max_iter is not None:
             check_count("max_iter", self.max_iter)
 

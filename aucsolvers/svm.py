@@ -23,7 +23,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._gram import gram
 from aucsolvers._hinge import LOSSES, best_multiple, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
-from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive, check_tolerance
+from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._ranking import auc_of_classes
 from aucsolvers._rows import (
@@ -118,9 +118,12 @@ class LinearSVM(LinearScorer):
         P at the solution, intercept included in the norm.
     dual_gap_ : float
         P(w) - D(alpha) >= P(w) - min P: the certificate.
+    gap_unit_ : float
+        P(0) = sum_i C_i, or 1 where that is less: in units of it, gaps of different data compare.
     n_iter_ : int
         Outer passes and Newton steps made.
-    status_ : {"converged", "max_iter"}
+    status_ : {"converged", "max_iter", "diverged"}
+        "diverged" where objective_ overflowed.
     history_ : dict of ndarrays
         ``updates`` (rows visited, n in a Newton step), ``objective``, ``dual_gap``, ``auc`` (training rows),
         ``time_s``, each time that the certificate was computed: at the start, when it may pass or visits are eight
@@ -214,16 +217,14 @@ class LinearSVM(LinearScorer):
             newton=self.newton,
             **(getattr(self, "_state", {}) if self.warm_start else {}),
         )
-        # n numbers that a stored model does not need, unless it is to go on from here
-        if self.warm_start:
-            self._state = result.state
+        self._state = result.state if self.warm_start else {}  # n numbers that a stored model does without
         return self._publish(result, X, y)
 
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_positive("C", self.C)
         check_choice("loss", self.loss, LOSSES)
-        check_tolerance(self.tol)
+        check_non_negative("tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_flags(self, "fit_intercept", "newton", "warm_start")
 
@@ -498,9 +499,8 @@ class _Run:
         status, history = CONVERGED if point.gap <= self.target else MAX_ITER, self.trace.as_history()
         w = self.problem.weights_to_publish(point.w)
         state = {"alpha": point.alpha, "w": w}
-        return SolverResult(
-            w[:-1].copy(), float(w[-1]), point.objective, point.gap, self.passes, status, history, state
-        )
+        found = w[:-1].copy(), float(w[-1]), point.objective, point.gap, self.passes, status, history, state
+        return SolverResult(*found, at_zero=self.at_zero, target=self.target)
 
 
 @dataclass(frozen=True)

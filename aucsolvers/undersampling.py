@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from aucsolvers._base import CONVERGED, validate_rows
 from aucsolvers._hinge import objective_of_best_constant, row_costs
 from aucsolvers._params import as_generator, check_choice, check_count
+from aucsolvers._rows import stored_once
 from aucsolvers._width import some_rows
 from aucsolvers.kernel_svm import KernelSVM
 from aucsolvers.svm import LinearSVM
@@ -151,7 +152,8 @@ class GeometricUnderSampler(BaseCleaningSampler):
 
         estimator_stream, draw_stream = as_generator(self.random_state).spawn(2)
         majority = np.flatnonzero(y != minority)
-        self.distances_ = self._measure(X, y == minority, estimator_stream, gamma)[majority]
+        # parts of an entry would spoil lengths, and some SVMs of other libraries merge them in the caller's matrix
+        self.distances_ = self._measure(stored_once(X), y == minority, estimator_stream, gamma)[majority]
         uniforms = draw_stream.random(len(majority))
 
         self.rates_ = np.ones(len(majority))

@@ -45,6 +45,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, SolverResult, Trace, validate_
 from aucsolvers._hinge import best_multiple
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive
+from aucsolvers._ranking import TIED_WITHIN, tied
 from aucsolvers._rows import (
     FLOATS,
     LEAST_READINGS,
@@ -161,10 +162,12 @@ class ZOVR(MarginMeanScorer):
         F at the answer, of all rows and with the kernel itself.
     dual_gap_ : float
         An upper bound on F - min F: F minus the largest dual value met, or known from ``certify``.
+    gap_unit_ : float
+        F(0) = lam2, or 1 where that is less: in units of it, gaps of different data compare.
     n_iter_ : int
         Rounds made.
-    status_ : {"converged", "max_iter"}
-        Whether dual_gap_ <= tol * min(F(0), 5 |F(w)|).
+    status_ : {"converged", "max_iter", "diverged"}
+        Whether dual_gap_ <= tol * min(F(0), 5 |F(w)|); "diverged" where objective_ overflowed.
     history_ : dict of ndarrays
         ``updates`` (inner steps), ``objective``, ``dual_gap``, ``auc`` (training rows), ``time_s``: at w = 0 and each
         time that the certificate was computed.
@@ -363,7 +366,9 @@ class ZOVR(MarginMeanScorer):
         bound = max(exact.objective - exact.dual_gap, result.objective - result.dual_gap)
         gap = max(result.objective - bound, 0.0)
         met = gap <= allowed_gap(result.objective, self.lam2, self.tol)
-        return replace(result, dual_gap=gap, status=CONVERGED if met else MAX_ITER)
+        gaps = np.append(result.history["dual_gap"][:-1], gap)  # the last point's is known better now
+        history = result.history | {"dual_gap": gaps}
+        return replace(result, dual_gap=gap, status=CONVERGED if met else MAX_ITER, history=history)
 
 
 # Driver ----------------------------------------------------------------------------------------------------------
@@ -542,7 +547,8 @@ class _Certifier:
         if passes:
             alpha = self.space.ascend(self.terms, alpha, passes)
         self.bound = max(self.bound, float(alpha.sum() - 0.5 * self.space.square_norm(y * (self.terms.mean + alpha))))
-        self.trace.add(updates, self.objective, self.gap, scores[y > 0], scores[y < 0])
+        told = tied(scores, TIED_WITHIN * np.abs(scores).max())
+        self.trace.add(updates, self.objective, self.gap, told[y > 0], told[y < 0])
         return self.is_met
 
     def best_multiple(self, w):
@@ -559,14 +565,20 @@ class _Certifier:
         return max(self.objective - self.bound, 0.0)  # below 0 by rounding only
 
     @property
+    def target(self):
+        """What the gap has to fall to, as far as the last point tells."""
+        return allowed_gap(self.objective, self.at_zero, self.tol)
+
+    @property
     def is_met(self):
         """Tell whether the gap will do."""
-        return self.gap <= allowed_gap(self.objective, self.at_zero, self.tol)
+        return self.gap <= self.target
 
     def result(self, w, n_iter):
         status = CONVERGED if self.is_met else MAX_ITER
         w, b = (w[:-1].copy(), float(w[-1])) if self.bias else (w, 0.0)
-        return SolverResult(w, b, self.objective, self.gap, n_iter, status, self.trace.as_history())
+        found = w, b, self.objective, self.gap, n_iter, status, self.trace.as_history()
+        return SolverResult(*found, at_zero=self.at_zero, target=self.target)
 
 
 class RowSpace:

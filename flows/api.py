@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,13 +12,27 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
+from flows.quiet import quiet
 from tasks.errors import BadInput
 from tasks.fetch import home
 from tasks.values import ExperimentResult
 
 
-def run(data: pd.DataFrame | str | Path, target: str | None = None, **options: Any) -> ExperimentResult:
+def run(
+    data: pd.DataFrame | str | Path,
+    target: str | None = None,
+    *,
+    positive: Any = None,
+    methods: Sequence[str] = (),
+    folds: int | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    name: str | None = None,
+    format: str | None = None,
+) -> ExperimentResult:
     """Run methods on a table and return what `aucflow run` shows; ``mlruns/`` is made in the current folder.
+
+    Prefect, MLflow and warnings are silent while it runs.
 
     Parameters
     ----------
@@ -26,9 +41,8 @@ def run(data: pd.DataFrame | str | Path, target: str | None = None, **options: A
         ``AUCFLOW_HOME/frames``, under the digest of its contents, so that the run can be traced to it.
     target : str
         The column that holds the class.
-    **options
-        ``positive``, ``methods`` (as in "auto+linear_svm"), ``folds``, ``seed``, ``workers``, ``name``: as the options
-        of `aucflow run`.
+    positive, methods, folds, seed, workers, name, format
+        As the options of `aucflow run`; each of ``methods`` is one ``--method``, such as "auto+linear_svm".
 
     Raises
     ------
@@ -45,19 +59,18 @@ def run(data: pd.DataFrame | str | Path, target: str | None = None, **options: A
         result = run(frame, "fraud", positive="yes", methods=("svm_or", "auto+linear_svm"), seed=7)
         {cell.method: cell.mean_sd("auc") for cell in result.results}
     """
-    from flows.quiet import quieten
+    options = {"target": target, "positive": positive, "methods": tuple(methods), "folds": folds, "seed": seed}
+    options |= {"workers": workers, "name": name, "format_": format}
+    with quiet():
+        from flows.commands import make_config, run_flow
 
-    quieten()
-    from flows.commands import make_config, run_flow
-
-    name = options.pop("name", None) or (Path(data).stem if isinstance(data, (str, Path)) else "frame")
-    options |= {"target": target, "name": name}
-    if isinstance(data, pd.DataFrame):
-        # the file's name holds a digest; what is drawn at random goes by the data set's name
-        options |= {"data": str(_kept(data, name)), "dataset": name}
-    else:
-        options["data"] = str(data)
-    return run_flow(make_config(None, options))[0]
+        if isinstance(data, pd.DataFrame):
+            # the file's name holds a digest; what is drawn at random goes by the data set's name
+            name = name or "frame"
+            options |= {"data": str(_kept(data, name)), "dataset": name, "name": name}
+        else:
+            options["data"] = str(data)
+        return run_flow(make_config(None, options))[0]
 
 
 def _kept(frame: pd.DataFrame, name: str) -> Path:

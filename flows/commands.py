@@ -143,8 +143,7 @@ def ui_command(port: int) -> None:
     """Become ``mlflow server`` on loopback."""
     from tasks import store
 
-    if not store.exists():
-        raise BadInput("Expected mlruns/mlflow.db in this folder, found none. Run `aucflow run` here first.")
+    store.existing()
     uri = store.tracking_uri()
     if not uri.startswith(("sqlite:", "postgresql", "mysql", "mssql")):
         raise BadInput(f"MLFLOW_TRACKING_URI names a server that has pages of its own: open {uri} in a browser.")
@@ -264,7 +263,7 @@ def _models() -> Table:
 
     table = Table("model", "version", "made (UTC)", "aliases", "decision", box=None)
     client = store.reader() if store.exists() else None
-    names = [found.name for found in client.search_registered_models(max_results=1000)] if client else []
+    names = registry.models(client) if client else ()
     for version in (version for name in names for version in registry.versions(client, name)):
         made = version.created.strftime("%Y-%m-%d %H:%M")
         decision = version.tags.get(f"{registry.PREFIX}decision", "")

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from flows.waiting import waiting
-from tasks.errors import BadInput, RunFailed
+from tasks.errors import BadInput
 
 
 def retrain_command(config: str, force: bool, replace_champion: bool, options: dict[str, Any]) -> None:
@@ -86,8 +86,7 @@ def _open() -> tuple[Any, Any]:
     from flows.commands import recover
     from tasks import store
 
-    if not store.exists():
-        raise RunFailed("Expected mlruns/mlflow.db in this folder, found none. Run `aucflow retrain` here first.")
+    store.existing("aucflow retrain")
     store.check_store()
     recover()
     return store.open_store(), store.ledger()

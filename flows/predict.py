@@ -28,14 +28,11 @@ def predict_command(
         tell(description="start")
         from tasks import store
         from tasks.download import download
-        from tasks.errors import BadInput
         from tasks.predict import bring_model, check_out, digests, expected_rows, find_model, predict
 
         target = Path(out)
         check_out(target, data, force)
-        if not store.exists():
-            raise BadInput("Expected mlruns/mlflow.db in this folder, found none. Run `aucflow run` here first.")
-        client = store.reader()
+        client = store.existing()
         source = find_model(client, model)
         kept = bring_model(client, source, trust)
         tell(description="read")

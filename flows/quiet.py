@@ -6,6 +6,9 @@ Call before Prefect or MLflow is imported. What the user set in the environment 
 import logging
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Lock
 
 ALWAYS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -23,6 +26,8 @@ UNLESS_VERBOSE = {
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # a full disk is an ERROR to it, with the traceback of what we tell of
 }
 
+FOREIGN = ("alembic", "mlflow", "openlineage", "sqlalchemy", "httpx", "prefect", "urllib3")  # loggers
+
 
 def quieten(verbose: bool = False) -> None:
     """Set the environment, and unless ``verbose`` silence warnings and foreign loggers of this process."""
@@ -31,5 +36,40 @@ def quieten(verbose: bool = False) -> None:
     if verbose:
         return
     warnings.simplefilter("ignore")
-    for name in ("alembic", "mlflow", "openlineage", "sqlalchemy", "httpx", "prefect", "urllib3"):
+    for name in FOREIGN:
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Have it as after ``quieten`` while the block runs, in whatever threads, and then as it was before the first."""
+    with _lock:
+        if not _inside:
+            _before.enter_context(_restored())
+            quieten()
+        _inside.append(None)
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside.pop()
+            if not _inside:
+                _before.close()
+
+
+_lock, _inside, _before = Lock(), [], ExitStack()
+
+
+@contextmanager
+def _restored() -> Iterator[None]:
+    """Put environment, filters of warnings and levels of loggers back at the end."""
+    given = {name: os.environ.get(name) for name in ALWAYS | UNLESS_VERBOSE}
+    levels = {name: logging.getLogger(name).level for name in FOREIGN}
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+        for name in (name for name, value in given.items() if value is None):
+            os.environ.pop(name, None)

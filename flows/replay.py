@@ -87,7 +87,8 @@ def _replay_experiment(
         if isinstance(cell, BadInput):
             outcomes.append(Outcome(name, listed["run_id"], lost=str(cell)))
         elif cell.content["run"]["status"] != "FINISHED":
-            outcomes.append(Outcome(name, listed["run_id"], failed=f"the run {cell.content['run'].get('reason')}"))
+            status, reason = cell.content["run"]["status"].lower(), cell.content["run"].get("reason")
+            outcomes.append(Outcome(name, listed["run_id"], failed=f"the run {status}: {reason}"))
         else:
             outcomes.append(_replay_if_there(cell, workers, tolerance, files))
     if all(outcome.failed is not None for outcome in outcomes):
@@ -98,7 +99,8 @@ def _replay_experiment(
     is_finding = manifest.is_changed or any(outcome.is_finding for outcome in outcomes)
     if as_json:
         own = {"run_id": manifest.run_id, "name": manifest.name, "manifest_changed": manifest.is_changed}
-        _print_json(own | {"replayed": not is_finding, "cells": [outcome.as_dict() for outcome in outcomes]})
+        cells = [outcome.as_dict() for outcome in outcomes]
+        _print_json(own | {"replayed": not (is_finding or absent), "cells": cells})
     else:
         _show_experiment(manifest, outcomes)
     return FINDING if is_finding else INCOMPLETE if absent else 0

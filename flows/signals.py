@@ -38,7 +38,7 @@ def stoppable() -> Iterator[None]:
         if prefect is not None and isinstance(args.exc_value, prefect.TerminationSignal):
             received.append(args.exc_value.signal)
         elif not isinstance(args.exc_value, KeyboardInterrupt):
-            sys.__unraisablehook__(args)
+            hook(args)
 
     def raise_again(_step: Step) -> None:
         if received:
@@ -48,7 +48,7 @@ def stoppable() -> Iterator[None]:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, receive) for number in numbers}
-    sys.unraisablehook = keep_if_lost
+    hook, sys.unraisablehook = sys.unraisablehook, keep_if_lost
     try:
         with listening(raise_again):
             yield
@@ -59,9 +59,9 @@ def stoppable() -> Iterator[None]:
             raise Stopped(number or signal.SIGINT, notes_of(error)) from None
         raise
     finally:
-        sys.unraisablehook = sys.__unraisablehook__
+        sys.unraisablehook = hook
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not one of Python's
 
 
 def terminated_by(error: BaseException | None) -> int | None:

@@ -18,9 +18,9 @@ from mlflow.exceptions import MlflowException
 from tasks.errors import BadInput, nearest
 from tasks.ledger import Entry, Ledger
 from tasks.manifest import FILE, SCHEMA
-from tasks.store import artifact_folder, exists, ledger, open_store
+from tasks.runs import PARENT, newest_first
+from tasks.store import artifact_folder, existing, ledger
 
-PARENT = "mlflow.parentRunId"
 COMMON = {"run": dict, "config": dict, "store": dict, "code": dict, "environment": dict}
 PARTS = {
     "run": COMMON | {"data": dict, "splits": list, "method": dict, "folds": list},
@@ -132,17 +132,7 @@ def _experiments(client: MlflowClient) -> list[str]:
 
 def _newest_parent(client: MlflowClient, experiments: list[str]) -> Run | None:
     """Return the run that began last of those that have no parent."""
-    if not experiments:
-        return None
-    token = None
-    while True:
-        order = ["attributes.start_time DESC"]
-        page = client.search_runs(experiments, max_results=500, order_by=order, page_token=token)
-        for run in page:
-            if PARENT not in run.data.tags:
-                return run
-        if not (token := page.token):
-            return None
+    return next((run for run in newest_first(client, experiments) if PARENT not in run.data.tags), None)
 
 
 # Manifests --------------------------------------------------------------------------------------------------------
@@ -154,7 +144,7 @@ def find_manifest(text: str) -> Manifest:
     if path.suffix == ".json":
         content, digest = read_manifest_file(path)
         return Manifest(content, digest, str(path.parent), recorded_sha256(ledger(), content["run"]["run_id"]))
-    client = existing_store()
+    client = existing()
     return manifest_of(client, find_run(client, text))
 
 
@@ -173,19 +163,12 @@ def cells_of(manifest: Manifest) -> tuple[Manifest | BadInput, ...]:
 
 
 def _cell(listed: dict[str, Any]) -> Manifest | BadInput:
-    client = existing_store()
+    client = existing()
     try:
         found = manifest_of(client, find_run(client, listed["run_id"]))
     except BadInput as error:
         return error
     return found if found.is_changed else replace(found, recorded=listed["manifest_sha256"])
-
-
-def existing_store() -> MlflowClient:
-    """Return a client of the store, or refuse a folder that has none; nothing is made."""
-    if not exists():
-        raise BadInput("Expected mlruns/mlflow.db in this folder, found none. Run `aucflow run` here first.")
-    return open_store()
 
 
 def read_manifest(client: MlflowClient, run_id: str) -> tuple[dict[str, Any], str]:

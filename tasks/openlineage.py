@@ -62,11 +62,13 @@ def emit(manifests: Iterable[Tree]) -> int:
     sent = 0
     try:
         client = _client()
-        for manifest in manifests:
-            for event in events(manifest, os.environ.get("OPENLINEAGE_NAMESPACE") or NAMESPACE):
-                client.emit(_typed(event))
-                sent += 1
-        client.close(CLOSE_S)
+        try:
+            for manifest in manifests:
+                for event in events(manifest, os.environ.get("OPENLINEAGE_NAMESPACE") or NAMESPACE):
+                    client.emit(_typed(event))
+                    sent += 1
+        finally:
+            client.close(CLOSE_S)
     except Exception as error:  # of whichever transport; lineage for others is a service and no part of the run
         cause = " ".join(f"{type(error).__name__}: {error}".split())
         run_logger().warning("OpenLineage: %d events sent, then none, and the run goes on: %s", sent, cause)

@@ -244,7 +244,7 @@ def convergence_comparison(results: Sequence[MethodResult]) -> Figure | None:
         # A log axis has no place for the state before the first update.
         started = np.asarray(result.final.history["updates"], dtype=float) > 0
         updates.append(np.asarray(result.final.history["updates"], dtype=float)[started])
-        gaps.append(np.asarray(result.final.history["dual_gap"], dtype=float)[started] / result.final.scale)
+        gaps.append(np.asarray(result.final.history["dual_gap"], dtype=float)[started] / result.final.gap_unit)
         lines |= _log_curve(axes, updates[-1], gaps[-1], rank, result.method)
     _log_axis(axes.xaxis, np.concatenate(updates))
     _log_axis(axes.yaxis, np.concatenate(gaps))

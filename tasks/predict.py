@@ -36,6 +36,7 @@ from tasks.files import CHUNK, file_sha256, open_plain
 from tasks.manifests import read_manifest
 from tasks.models import KeptModel, load_ranker
 from tasks.readers import AMBIGUOUS, Marks, RawTable
+from tasks.runs import PARENT
 from tasks.values import ConversionRule, RawFile
 
 BLOCK_CELLS = 1 << 22  # numbers that are scored at once: 32 MB of them
@@ -102,7 +103,7 @@ def find_model(client: MlflowClient, reference: str) -> Source:
 
 
 def _no_model(client: MlflowClient, reference: str, name: str) -> BadInput:
-    known = tuple(model.name for model in client.search_registered_models(max_results=100))
+    known = tuple(registry.models(client))
     listed = f"the registry has {name_list(known)}" if known else "the registry is empty"
     return BadInput(
         f"Expected a registered model or the id of a run, got '{reference}': {listed}.{nearest(name, known)} "
@@ -117,7 +118,7 @@ def _of_run(client: MlflowClient, run_id: str) -> Source:
         raise BadInput(f"Expected the id of a run in the store, got '{run_id}': {error}. Correct the id.") from None
     models = run.outputs.model_outputs if run.outputs else []
     if not models:
-        below = client.search_runs([run.info.experiment_id], f"tags.`mlflow.parentRunId` = '{run_id}'")
+        below = client.search_runs([run.info.experiment_id], f"tags.`{PARENT}` = '{run_id}'")
         listed = name_list([child.info.run_id for child in below], False)
         remedy = f"Name one of its children: {listed}" if below else "Name another"
         raise BadInput(f"Expected a run with a model, got '{run.info.run_name}', which has none. {remedy}.")
@@ -137,9 +138,11 @@ def bring_model(client: MlflowClient, source: Source, trusted: tuple[str, ...] =
     """
     try:
         promised = source.tags.get(f"{registry.PREFIX}model_sha256")
-        if promised and registry.artifact_sha256(client, source.uri) != promised:
-            raise RunFailed(f"Expected the files of {source.name} as registered, got others: `aucflow audit verify`.")
         with store.artifact_folder(source.uri) as folder:
+            if promised and registry.folder_sha256(folder) != promised:
+                raise RunFailed(
+                    f"Expected the files of {source.name} as registered, got others: `aucflow audit verify`."
+                )
             return load_ranker(folder, trusted)
     except (MlflowException, OSError) as error:
         raise RunFailed(
@@ -155,7 +158,7 @@ def digests(client: MlflowClient, source: Source) -> dict[str, str]:
     """
     promised = {name: source.tags.get(registry.PREFIX + tag) for name, tag in DIGESTS.items()}
     if not any(promised.values()):
-        promised = {"model_sha256": registry.artifact_sha256(client, source.uri), **_of_manifest(client, source)}
+        promised = {"model_sha256": registry.artifact_sha256(source.uri), **_of_manifest(client, source)}
     return {name: digest for name, digest in promised.items() if digest}
 
 

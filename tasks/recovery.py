@@ -17,6 +17,7 @@ from mlflow.utils.time import get_current_time_millis
 
 from tasks.ledger import Ledger
 from tasks.manifest import inputs_of
+from tasks.runs import PARENT
 
 PROCESS = "aucflow.process"  # the tag of a run: host, number and start of the process that writes it
 LOCK_S = 60.0
@@ -94,7 +95,7 @@ def _facts(run: Run, status: str, end_time: int) -> dict[str, object]:
         "status": status,
         "end_time": end_time,
         "manifest_sha256": None,
-        "parent": run.data.tags.get("mlflow.parentRunId"),
+        "parent": run.data.tags.get(PARENT),
         "inputs": inputs_of(run),  # MLflow keeps them for later runs of the same data: an auditor has to know them
     }
 
@@ -105,4 +106,4 @@ def _open_runs(client: MlflowClient) -> Iterator[Run]:
     if not experiments:
         return
     found = client.search_runs(experiments, "attributes.status = 'RUNNING'", max_results=1000)
-    yield from sorted(found, key=lambda run: "mlflow.parentRunId" not in run.data.tags)
+    yield from sorted(found, key=lambda run: PARENT not in run.data.tags)

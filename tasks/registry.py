@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-import mlflow.artifacts
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModel
 from mlflow.entities.model_registry import ModelVersion
@@ -34,6 +33,7 @@ from tasks.files import file_sha256
 from tasks.ledger import Entry, Ledger, canonical
 from tasks.log import run_logger
 from tasks.recovery import in_words, is_alive, this_process
+from tasks.store import artifact_folder
 from tasks.turns import turn
 
 CHAMPION, CHALLENGER, PREVIOUS = ALIASES = ("champion", "challenger", "previous")
@@ -144,9 +144,24 @@ def _aliases(client: MlflowClient, model: str) -> dict[str, int]:
     return {alias: int(number) for alias, number in found.aliases.items()}
 
 
-def artifact_sha256(client: MlflowClient, source: str) -> str:
+def models(client: MlflowClient) -> Iterator[str]:
+    """Yield the names of all registered models, a page at a time."""
+    token = None
+    while True:
+        page = client.search_registered_models(page_token=token)
+        yield from (found.name for found in page)
+        if not (token := page.token):
+            return
+
+
+def artifact_sha256(source: str) -> str:
+    """Return the ``folder_sha256`` of the model at an artifact address."""
+    with artifact_folder(source) as folder:
+        return folder_sha256(folder)
+
+
+def folder_sha256(folder: Path) -> str:
     """Return the digest over the names and bytes of a model's files."""
-    folder = Path(mlflow.artifacts.download_artifacts(source, tracking_uri=client.tracking_uri))
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != LEFT_BY_READERS)
     digests = {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
     return hashlib.sha256(canonical(digests)).hexdigest()
@@ -183,7 +198,7 @@ def register_and_promote(
     tags = facts | {
         "run_id": run,
         "model_id": logged.model_id,
-        "model_sha256": artifact_sha256(client, logged.artifact_location),
+        "model_sha256": artifact_sha256(logged.artifact_location),
         "decision": "promoted" if promote else "not promoted",
         "reason": reason,
     }

@@ -1,4 +1,4 @@
-"""What is in the store: the runs that `aucflow list runs` shows."""
+"""What is in the store: its runs, and those that `aucflow list runs` shows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
+
+PARENT = "mlflow.parentRunId"  # the tag by which MLflow knows a run's parent
+MOST = 100
 
 
 @dataclass(frozen=True)
@@ -20,19 +23,33 @@ class RunRow:
     gmean: str
 
 
-def list_runs(client: MlflowClient, most: int = 200) -> Iterator[RunRow]:
-    """Yield the newest runs of every experiment."""
+def list_runs(client: MlflowClient, most: int = MOST) -> Iterator[RunRow]:
+    """Yield the newest runs of all experiments: so many that have no parent, each with its children."""
     experiments = {e.experiment_id: e.name for e in client.search_experiments()}
-    if not experiments:
-        return
-    runs = client.search_runs(list(experiments), max_results=most, order_by=["attributes.start_time DESC"])
     children: dict[str, list[Run]] = {}
-    for run in reversed(runs):
-        children.setdefault(run.data.tags.get("mlflow.parentRunId", ""), []).append(run)
-    for parent in reversed(children.pop("", [])):
-        yield _row(parent, experiments, "")
-        for child in children.get(parent.info.run_id, []):
+    listed = 0
+    for run in newest_first(client, list(experiments)):
+        parent = run.data.tags.get(PARENT)
+        if parent is not None:
+            children.setdefault(parent, []).append(run)
+            continue
+        yield _row(run, experiments, "")
+        for child in reversed(children.pop(run.info.run_id, [])):  # a run begins before its children
             yield _row(child, experiments, "  ")
+        listed += 1
+        if listed == most:
+            return
+
+
+def newest_first(client: MlflowClient, experiments: list[str]) -> Iterator[Run]:
+    """Yield all runs of these experiments, a page at a time, the one that began last first."""
+    token = None
+    while experiments:
+        order = ["attributes.start_time DESC"]
+        page = client.search_runs(experiments, max_results=500, order_by=order, page_token=token)
+        yield from page
+        if not (token := page.token):
+            return
 
 
 def _row(run: Run, experiments: dict[str, str], indent: str) -> RunRow:

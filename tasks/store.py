@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 
-from tasks.errors import RunFailed
+from tasks.errors import BadInput, RunFailed
 from tasks.ledger import Ledger
 
 FOLDER = Path("mlruns")
@@ -131,6 +131,13 @@ def reader(remedy: str = "Restore a copy") -> MlflowClient:
         remedy = remedy if is_local() else "Start it, or unset MLFLOW_TRACKING_URI"
         raise RunFailed(f"Expected an MLflow store at {tracking_uri()}, got: {cause}. {remedy}.") from error
     return client
+
+
+def existing(made_by: str = "aucflow run") -> MlflowClient:
+    """Return a client as ``reader`` does, or refuse a folder without a store and name the command that makes one."""
+    if not exists():
+        raise BadInput(f"Expected mlruns/mlflow.db in this folder, found none. Run `{made_by}` here first.")
+    return reader()
 
 
 def experiment_id(client: MlflowClient, name: str) -> str:

@@ -52,6 +52,7 @@ from tasks.models import log_ranker, make_ranker
 from tasks.openlineage import emit
 from tasks.progress import announce
 from tasks.recovery import PROCESS, this_process
+from tasks.runs import PARENT
 from tasks.signing import PRIVATE_KEY, key_path, sign, signing_key
 from tasks.stage import stage
 from tasks.values import Dataset, Evaluation, ExperimentResult, FittedModel, MethodResult, Prepared, Scores
@@ -114,10 +115,10 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
     experiment_id = store.experiment_id(client, config.name)
     sections = {"kind": "experiment"} | experiment_sections(config, datasets, ())
     run = _start(client, experiment_id, config.name, config.name, facts, {}, sections)
-    _log_params(run, _flat(config.model_dump(mode="json")))
-    log_text(run, "config.json", config.model_dump_json(indent=2))
-    _log_inputs(run, datasets)
     try:
+        _log_params(run, _flat(config.model_dump(mode="json")))
+        log_text(run, "config.json", config.model_dump_json(indent=2))
+        _log_inputs(run, datasets)
         yield run
     except Exception as error:
         close_run(run, "FAILED", _reason(error))
@@ -137,7 +138,7 @@ def start_child(
 ) -> TrackedRun:
     """Open the run of one (data set, solver, sampler) under the parent."""
     tags = {
-        "mlflow.parentRunId": parent.run_id,
+        PARENT: parent.run_id,
         "aucflow.dataset": prepared.dataset.name,
         "aucflow.solver": method.solver,
         "aucflow.sampler": method.sampler,
@@ -263,13 +264,13 @@ def track(
 
 
 def _log_model(run: TrackedRun, dataset: Dataset, final: FittedModel) -> str:
-    mlflow.set_tracking_uri(store.tracking_uri())
-    mlflow.start_run(run_id=run.run_id)
-    try:
-        params = {name: str(value) for name, value in final.chosen.items()}
-        info = log_ranker(make_ranker(final, dataset), load(dataset), params, dataset.layout)
-    finally:
-        mlflow.end_run("RUNNING")  # it goes on: left as a context, the store would have it FINISHED before the ledger
+    with store.mlflow_on_store():
+        mlflow.start_run(run_id=run.run_id)
+        try:
+            params = {name: str(value) for name, value in final.chosen.items()}
+            info = log_ranker(make_ranker(final, dataset), load(dataset), params, dataset.layout)
+        finally:
+            mlflow.end_run("RUNNING")  # it goes on: as a context, the store would have it FINISHED before the ledger
     model = run.client.get_logged_model(info.model_id)
     run.logged.model = {
         "model_id": model.model_id,

@@ -91,6 +91,7 @@ def fit_model(
         status=getattr(solver, "status_", UNCERTIFIED),
         n_iter=solver.n_iter_ if hasattr(solver, "history_") else 0,
         history=getattr(solver, "history_", NO_HISTORY),
+        gap_unit=getattr(solver, "gap_unit_", 1.0),
         fit_s=fitted - start,
         search_s=choice.seconds,
         calibrator=fit_calibrator(held_out, whole.y, method.probabilities) if method.probabilities else None,
@@ -115,4 +116,4 @@ def _doubt(solver: Any) -> tuple[bool, float]:
     gap = getattr(solver, "dual_gap_", float("nan"))
     if not isfinite(gap):
         return True, float("inf")
-    return solver.status_ != "converged", gap / max(1.0, abs(float(solver.history_["objective"][0])))
+    return solver.status_ != "converged", gap / getattr(solver, "gap_unit_", 1.0)

@@ -238,6 +238,7 @@ class FittedModel:
     history: dict[str, np.ndarray]
     fit_s: float
     search_s: float
+    gap_unit: float = 1.0  # the objective at w = 0, or 1 where that is less
     calibrator: Any = None  # of scores to probabilities, where a config asks for them
     threshold_set_on: str = "training"  # a rule of `validation: threshold`, never "auto"
 
@@ -247,17 +248,12 @@ class FittedModel:
         return len(self.history["updates"]) > 0
 
     @property
-    def scale(self) -> float:
-        """The unit of the certificate: the objective at w = 0, or 1 if that is smaller."""
-        return max(1.0, abs(float(self.history["objective"][0]))) if self.is_certified else 1.0
-
-    @property
     def certificate(self) -> float:
-        """The upper bound of suboptimality in units of ``scale``: what solvers compare with tol; NaN without one.
+        """The upper bound of suboptimality in units of ``gap_unit``; NaN without one.
 
-        (The plain SVMs compare more strictly: in units of C n also where that is below 1.)
+        ``tol`` bounds it for most solvers; some compare their gap with less (docs/solvers.md).
         """
-        return self.dual_gap / self.scale
+        return self.dual_gap / self.gap_unit
 
 
 @dataclass(frozen=True)

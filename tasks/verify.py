@@ -326,13 +326,7 @@ def models_of(client: MlflowClient, ledger: Ledger) -> list[str]:
     intent = registry.pending(ledger)
     if intent is not None:
         told.add(intent.model)
-    token = None
-    while True:
-        page = client.search_registered_models(page_token=token)
-        told |= {one.name for one in page if one.name not in told and _claims_us(client, one.name)}
-        token = page.token
-        if not token:
-            return sorted(told)
+    return sorted(told | {name for name in registry.models(client) if name not in told and _claims_us(client, name)})
 
 
 def models_told(ledger: Ledger) -> set[str]:

@@ -28,11 +28,12 @@ from tasks.manifest import FILE, SIGNATURE, inputs_of, metric_summary, utc
 from tasks.manifests import BadManifest, manifest_bytes, parse_manifest
 from tasks.recovery import PROCESS
 from tasks.registry import LEFT_BY_READERS
+from tasks.runs import PARENT
 from tasks.signing import PUBLIC_KEY, key_path
 from tasks.signing import verify as verify_signature
 
 NOTE = "mlflow.note.content"  # the user's to write, whatever we wrote there
-GUARDED = ("mlflow.parentRunId", "mlflow.source.git.commit", "mlflow.source.name", "mlflow.source.type", "mlflow.user")
+GUARDED = (PARENT, "mlflow.source.git.commit", "mlflow.source.name", "mlflow.source.type", "mlflow.user")
 SHARED = ("source", "source_type", "schema", "profile")  # MLflow keeps these of whoever logged a data set first
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 COLUMNS = ("key", "value", "timestamp", "step", "is_nan", "run_uuid")  # one of them is a word of MySQL's: quoted

@@ -1,8 +1,8 @@
-"""Warm up: compile every kernel once, or load it, by fitting each entry of the catalogue to tiny generated data.
+"""Warm up: compile every kernel once, or load it: each entry of the catalogue is fitted to tiny generated data.
 
 Kernels are compiled for the types that they meet: rows dense or CSR, float64 (float32 only from Python, for what comes
 out of preprocessing is float64). An entry is fitted in each of them, and in each way of solving that has kernels of its
-own.
+own. The reader of svmlight files has kernels too.
 """
 
 import sys
@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from tasks import catalogue
+from tasks import catalogue, svmlight
 
 # Parameters with kernels that the defaults do not reach; of long fits, iterations enough to reach them all.
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -23,7 +23,10 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "msgd": ({"max_iter": 2},),
     "opauc": ({}, {"rank": 2}),
     "kernel_svm": ({}, {"loss": "squared_hinge"}),
+    "ls_svm": ({}, {"solver": "cg"}),
+    "zovr": ({}, {"schedule": "source"}),
 }
+READER = "svmlight"
 SHAPE = 500, 5  # and classes that overlap: an easy problem is solved before all kernels are met
 # More than 2,000 positive scores are sorted by a kernel of their own, which all solvers share; of more than 2,048 rows
 # of a class svm_or samples some; above 1,024 features and rows conjugate gradients take the place of its matrix.
@@ -31,12 +34,15 @@ SHAPES = {"ls_svm": ((9000, 5),), "svm_or": ((9000, 5), (1100, 1050))}
 
 
 def entries() -> tuple[str, ...]:
-    """Return what there is to warm up, in the order of the catalogue: solvers, then samplers."""
-    return (*catalogue.SOLVERS, *(name for name, entry in catalogue.SAMPLERS.items() if entry))
+    """Return what there is to warm up, in the order of the catalogue: solvers, samplers, and the reader."""
+    return (*catalogue.SOLVERS, *(name for name, entry in catalogue.SAMPLERS.items() if entry), READER)
 
 
 def warm(name: str, float32: bool = False) -> None:
     """Fit one entry to every kind of rows, so that its kernels are in memory and, if they can be, on disk."""
+    if name == READER:
+        svmlight.parse(b"1 1:0.5\n")
+        return
     entry = catalogue.SOLVERS.get(name) or catalogue.sampler(name)
     # one thread, as in a run: on tiny data several, where cores are busy, wait for each other longer than they work
     with threadpool_limits(1), warnings.catch_warnings():
@@ -63,8 +69,8 @@ def _data(shapes: tuple[tuple[int, int], ...], float32: bool) -> Iterator[tuple[
 
 
 def kernels() -> list[Any]:
-    """Return the compiled functions of the modules of aucsolvers that have been imported."""
-    modules = [module for name, module in sys.modules.items() if name.startswith("aucsolvers.")]
+    """Return the compiled functions of our modules that have been imported."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(("aucsolvers.", "tasks."))]
     found = (value for module in modules for value in vars(module).values())
     return list({id(value): value for value in found if hasattr(value, "py_func")}.values())
 

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_svmlight_file, make_moons
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import scale
 from sklearn.svm import SVC
@@ -561,11 +562,30 @@ class TestStorageAndState:
         assert_allclose(svm.objective_, KernelSVM(0.5, tol=1e-8).fit(X, y).objective_, rtol=1e-6)
         assert svm.fit(X[:50], y[:50]).status_ == "converged"  # another number of rows: a cold start
 
+    def test_a_cold_fit_in_between_is_where_the_next_warm_one_starts(self):
+        X, y = moons()
+        svm = KernelSVM(tol=1e-8, warm_start=True).fit(X, y)
+        svm.set_params(warm_start=False).fit(X[::-1], y[::-1])
+        svm.set_params(warm_start=True).fit(X, y)
+        cold = KernelSVM(tol=1e-8).fit(X, y)
+        assert svm.n_iter_ == cold.n_iter_ > 0
+        assert_array_equal(svm.dual_coef_, cold.dual_coef_)
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_rows_of_both_classes_that_are_the_same_tie_in_the_history_too(self, seed):
+        """Each row's score is followed by itself, with its own rounding: some such pairs were won and others lost."""
+        rng = np.random.default_rng(seed)
+        X = rng.integers(0, 3, size=(200, 3)).astype(float)
+        y = (X.sum(axis=1) + rng.normal(size=200) > 4).astype(int)
+        svm = KernelSVM(class_weight="balanced").fit(X, y)
+        told = roc_auc_score(y, np.round(svm.decision_function(X), 9))  # symmetric rows tie up to rounding
+        assert svm.history_["auc"][-1] == pytest.approx(told, abs=1e-12)
+
     def test_clone_and_pickle(self):
         X, y = moons()
         svm = KernelSVM(kernel="poly").fit(X, y)
         assert_array_equal(pickle.loads(pickle.dumps(svm)).decision_function(X), svm.decision_function(X))
-        assert clone(svm).kernel == "poly" and not hasattr(svm, "_beta")
+        assert clone(svm).kernel == "poly" and svm._beta is None
 
     def test_the_geometric_under_sampler_takes_it(self):
         X, y = moons(200)
@@ -626,6 +646,11 @@ class TestDegenerateData:
         with pytest.raises(ValueError, match="scale the features"):
             KernelSVM(kernel=kernel, gamma=1.0).fit([[1e200], [-1e200]], [0, 1])
 
+    def test_a_coef0_of_0_is_allowed_and_said_to_be(self):
+        with pytest.raises(ValueError, match="Expected coef0 to be a finite number >= 0, got -1"):
+            KernelSVM(coef0=-1).fit([[0.0], [1.0]], [0, 1])
+        KernelSVM(kernel="poly", coef0=0).fit([[0.0], [1.0]], [0, 1])
+
     @pytest.mark.parametrize(
         "bad",
         [
@@ -636,6 +661,7 @@ class TestDegenerateData:
             {"degree": 0},
             {"degree": 2.5},
             {"coef0": -1.0},
+            {"coef0": False},
             {"loss": "log"},
             {"tol": -1},
             {"max_iter": 0},

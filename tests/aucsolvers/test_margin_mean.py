@@ -234,7 +234,14 @@ class TestCertificate:
         for lam2 in (1e-3, 1.0, 100.0):
             svm = MarginMeanSVM(0.0, lam2, tol=1e-4).fit(*cancer)
             assert svm.status_ == "converged" and 0 <= svm.dual_gap_ <= 1e-4 * lam2
-            assert np.linalg.norm(svm.coef_) > 0
+            assert np.linalg.norm(svm.coef_) > 0 and svm.gap_unit_ == pytest.approx(max(1.0, lam2))
+
+    @pytest.mark.parametrize("lam1", [0.0, 1.0, 10.0])
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_the_gaps_unit_is_the_objective_at_zero_wherever_the_history_begins(self, cancer, kernel, lam1):
+        svm = MarginMeanSVM(lam1, 1e3, kernel=kernel, tol=1e-3).fit(*cancer)
+        assert svm.gap_unit_ == pytest.approx(1e3) and svm.dual_gap_ / svm.gap_unit_ <= 1e-3
+        assert (svm.history_["objective"][0] == pytest.approx(1e3)) == (lam1 == 0.0)
 
     @pytest.mark.parametrize(("kernel", "max_iter"), [("linear", 3), ("rbf", 1)])
     def test_running_out_of_passes_warns_and_says_what_to_do(self, cancer, kernel, max_iter):

@@ -183,8 +183,12 @@ class TestSmoothedThreshold:
     def quality(y, scores, cuts):
         """G^2 of the kernel estimates at each cut, by the definition: every pair of a cut and a score."""
         pos, neg = scores[y == 1], scores[y == 0]
-        widths = [0.9 * min(s.std(), np.subtract(*np.quantile(s, [0.75, 0.25])) / 1.349) for s in (pos, neg)]
-        width = np.sqrt(widths[0] * widths[1]) * (len(pos) * len(neg)) ** -0.1
+        widths = []
+        for s in (pos, neg):
+            spreads = s.std(), np.subtract(*np.quantile(s, [0.75, 0.25])) / 1.349
+            if max(spreads) > 0:
+                widths.append(0.9 * min(spread for spread in spreads if spread > 0) * len(s) ** -0.2)
+        width = np.prod(widths) ** (1 / len(widths))
         found, spared = norm.cdf((pos[:, None] - cuts) / width), norm.cdf((cuts - neg[:, None]) / width)
         return found.mean(axis=0) * spared.mean(axis=0)
 
@@ -249,6 +253,27 @@ class TestSmoothedThreshold:
         y = [0, 0, 0, 1, 1]
         for scores in ([0, 0, 0, 1, 1], [4, 4, 4, 4, 4], [1, 1, 1, 0, 0]):
             assert metrics.smoothed_gmean_threshold(y, scores) == metrics.best_gmean_threshold(y, scores)
+
+    def test_the_end_is_no_worse_than_what_was_met_on_the_way(self):
+        """With most scores of both classes at 0 the search about the best of the grid ended at 1.52, G-mean 0."""
+        y = np.repeat([1, 0], [30, 34])
+        scores = np.r_[-0.17, np.zeros(29), 1.52, -2.10, -0.05, np.zeros(31)]
+        cut = metrics.smoothed_gmean_threshold(y, scores)
+        grid = np.linspace(-2.2, 1.6, 2001)
+        assert self.quality(y, scores, np.array([cut])) >= self.quality(y, scores, grid).max() - 1e-6
+
+    @settings(deadline=None, max_examples=50)
+    @given(st.integers(0, 2**32), st.integers(2, 30), st.integers(2, 40))
+    def test_it_is_the_largest_where_most_scores_are_tied(self, seed, n_pos, n_neg):
+        rng = np.random.default_rng(seed)
+        y = np.repeat([1, 0], [n_pos, n_neg])
+        scores = np.where(rng.random(len(y)) < 0.85, 0.0, rng.normal(size=len(y)))
+        if np.ptp(scores[y == 1]) == np.ptp(scores[y == 0]) == 0.0:
+            return
+        cut = metrics.smoothed_gmean_threshold(y, scores)
+        grid = np.concatenate([np.unique(scores), np.linspace(scores.min(), scores.max(), 301)])
+        # what is narrower than the grid may be missed, not what is wide
+        assert self.quality(y, scores, np.array([cut])) >= self.quality(y, scores, grid).max() - 0.02
 
     def test_scores_mostly_equal_still_have_a_spread(self):
         y = np.repeat([0, 1], [40, 8])

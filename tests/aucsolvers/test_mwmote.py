@@ -239,6 +239,26 @@ class TestInputAndOutput:
         assert more.dtype == np.float64
         assert_array_equal(more, same)
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csr_array])
+    def test_entries_in_two_parts_count_once_and_stay_so(self, form, dtype):
+        X, y = blobs()
+        X = np.round(8 * X).astype(dtype)
+        n, d = X.shape
+        halves = np.repeat(X / 2, 2, axis=1)[:, ::-1].ravel()  # and the columns from right to left
+        split = form((halves, np.tile(np.repeat(np.arange(d), 2)[::-1], n), 2 * d * np.arange(n + 1)), shape=X.shape)
+        assert_array_equal(split.toarray(), X)
+        kept = [part.copy() for part in (split.data, split.indices, split.indptr)]
+        for part in (split.data, split.indices, split.indptr):
+            part.flags.writeable = False
+        one, two = MWMOTE(random_state=0), MWMOTE(random_state=0)
+        more, _ = one.fit_resample(split, y)
+        same, _ = two.fit_resample(form(X), y)
+        assert_array_equal(one.hard_rows_[1].rows, two.hard_rows_[1].rows)
+        assert_array_equal(more.toarray(), same.toarray())
+        for part, before in zip((split.data, split.indices, split.indptr), kept, strict=True):
+            assert_array_equal(part, before)
+
     @pytest.mark.parametrize("size", [1e-30, 1e10, 1e30])
     def test_entries_whose_squares_float32_cannot_hold(self, size):
         X, y = blobs()

@@ -546,6 +546,15 @@ class TestState:
         svm.set_params(C=1.0).fit(cancer[0][:300], cancer[1][:300])  # another number of rows: a cold start
         assert svm.objective_ < best and svm.status_ == "converged"
 
+    def test_a_cold_fit_in_between_is_where_the_next_warm_one_starts(self, cancer):
+        X, y = cancer
+        svm = LinearSVM(tol=1e-8, warm_start=True, random_state=0).fit(X, y)
+        svm.set_params(warm_start=False).fit(X[::-1], y[::-1])
+        svm.set_params(warm_start=True).fit(X, y)
+        cold = LinearSVM(tol=1e-8, random_state=0).fit(X, y)
+        assert svm.n_iter_ == cold.n_iter_ > 0
+        assert_array_equal(svm.coef_, cold.coef_)
+
     def test_a_warm_start_without_intercept_has_none_of_the_last_fit(self):
         """So small a C leaves the weights at rest: nothing but the start would take the intercept away."""
         rng, y = np.random.default_rng(0), np.arange(100) % 2
@@ -574,7 +583,7 @@ class TestState:
         fitted = search.best_estimator_
         assert_array_equal(pickle.loads(pickle.dumps(fitted)).decision_function(X), fitted.decision_function(X))
         assert not hasattr(clone(fitted)[-1], "coef_")
-        assert not hasattr(fitted[-1], "_state")  # 8 bytes a row that a stored model does without
+        assert not fitted[-1]._state  # 8 bytes a row that a stored model does without
 
 
 def degenerate():

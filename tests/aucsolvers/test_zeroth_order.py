@@ -426,6 +426,8 @@ class TestCertificate:
         exact = MarginMeanSVM(1.0, 10.0, kernel=kernel, gamma="scale", tol=1e-8).fit(X, y).objective_
         assert told.objective_ == plain.objective_ and told.dual_gap_ < plain.dual_gap_
         assert told.dual_gap_ == pytest.approx(told.objective_ - exact, abs=2e-5)
+        assert told.history_["dual_gap"][-1] == told.dual_gap_
+        assert_array_equal(told.history_["dual_gap"][:-1], plain.history_["dual_gap"][:-1])
 
     @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
     @pytest.mark.parametrize("bias", [0.0, 1.0])

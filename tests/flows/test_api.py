@@ -1,7 +1,10 @@
 """An experiment from Python: a DataFrame in, the result and a traced run out."""
 
+import logging
+import os
 import subprocess
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -13,6 +16,8 @@ from installed import claims, environment
 from flows import api
 from flows.api import run
 from tasks.errors import BadInput
+from tasks.runs import list_runs
+from tasks.store import existing
 
 SCRIPT = """
 import pandas as pd
@@ -83,6 +88,54 @@ def test_frames_of_two_threads_are_kept_apart(tmp_path, monkeypatch):
     for frame, path in zip(frames, paths, strict=True):
         pd.testing.assert_frame_equal(pd.read_parquet(path), frame, check_dtype=False)
     assert sorted((tmp_path / "home" / "frames").iterdir()) == sorted(paths)
+
+
+def test_a_file_gives_the_experiment_its_name_as_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("flows.commands.run_flow", lambda config: (config.name,))
+    claims().to_csv(tmp_path / "claims (1).csv.gz", index=False)
+    assert run(tmp_path / "claims (1).csv.gz", "fraud", positive="yes") == "claims--1"
+
+
+def test_an_option_that_there_is_not_is_refused():
+    with pytest.raises(TypeError, match="'fold'"):
+        run(claims(), "fraud", fold=3)
+
+
+def test_the_process_is_as_loud_afterwards_as_it_was_before(tmp_path, monkeypatch):
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PREFECT_LOGGING_LEVEL", raising=False)
+    monkeypatch.setenv("DO_NOT_TRACK", "0")
+    inside, together = [], Barrier(2, timeout=60)
+
+    def run_flow(_config):
+        together.wait()  # both are inside
+        inside.append((warnings.filters[0][0], os.environ["PREFECT_LOGGING_LEVEL"], logging.getLogger("mlflow").level))
+        return (None,)
+
+    monkeypatch.setattr("flows.commands.run_flow", run_flow)
+    logging.getLogger("mlflow").setLevel(logging.DEBUG)
+    before, environment = list(warnings.filters), dict(os.environ)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda seed: run(claims(), "fraud", positive="yes", seed=seed), [1, 2]))
+    assert inside == [("ignore", "CRITICAL", logging.ERROR)] * 2
+    assert warnings.filters == before and dict(os.environ) == environment
+    assert logging.getLogger("mlflow").level == logging.DEBUG
+    with pytest.raises(BadInput):
+        run(claims(), "fraud", methods=("no_solver",))
+    assert warnings.filters == before
+
+
+def test_each_folder_has_a_store_of_its_own(tmp_path, monkeypatch):
+    """MLflow keeps in the environment where it last wrote: the second folder's runs went into the first one's store."""
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        result = run(claims(), "fraud", positive="yes", methods=("ls_svm",), folds=2, seed=3)
+        found = list(list_runs(existing()))
+        assert [row.name for row in found] == ["frame", "  frame ls_svm"]
+        assert existing().get_run(result.run_id).info.status == "FINISHED"
 
 
 def test_a_name_that_is_no_name_is_refused(tmp_path, monkeypatch):

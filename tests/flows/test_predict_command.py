@@ -73,7 +73,7 @@ def test_the_file_has_the_digests_that_were_registered_or_those_of_a_run_now(kep
     _, champion = kept
     client = MlflowClient("sqlite:///mlruns/mlflow.db")
     source = find_model(client, champion.run_id)
-    model = registry.artifact_sha256(client, source.uri)
+    model = registry.artifact_sha256(source.uri)
     assert digests(client, source) == {"model_sha256": model}
     run = {"run_id": champion.run_id, "name": "claims", "status": "FINISHED"}
     parts = {"config": {}, "store": {}, "code": {}, "environment": {}, "splits": [], "method": {}, "folds": []}

@@ -74,7 +74,7 @@ def test_an_experiment_is_replayed_cell_by_cell_and_a_failed_cell_is_told(folder
     assert (fine["name"], fine["bit_for_bit"]) == ("claims ls_svm", True)
     assert "max_alpha_bytes" in failed["failed"]
     assert replay_command("first") == 0
-    assert "not replayed: the run ValueError" in capsys.readouterr().out
+    assert "not replayed: the run failed: ValueError" in capsys.readouterr().out
     failed_id = failed["run_id"]
     with pytest.raises(BadInput, match="Expected a run that finished"):
         replay_command(failed_id)
