@@ -4,7 +4,6 @@ A command returns its exit code: 3 where something is not as it was recorded, 0 
 the page that `--html` names.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from flows.console import FINDING, print_json, wide_console
 from flows.waiting import waiting
 from tasks import registry, store
 from tasks.errors import BadInput, RunFailed, nearest
@@ -24,9 +24,7 @@ from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, REPLACED, Lin
 from tasks.verify import Tell, Verdict, models_told, verify
 from tasks.verify_runs import Discrepancy
 
-FINDING = 3  # exit code
 WIDEST = 100  # columns of a story; longer lines are hard to read
-WIDE = 160  # columns of a table where there is no terminal
 SHOWN = 12  # characters of a digest on the screen
 MOST_FINDINGS = 8  # under a story; `aucflow audit verify` lists all
 STYLES = {OK: "green", CHANGED: "bold red", MISSING: "bold red", REPLACED: "dim", NOT_CHECKED: "dim"}
@@ -57,7 +55,7 @@ def audit_command(target: str, as_json: bool = False, html: str | None = None, d
     if html is not None:
         Path(html).write_text(render_page(story), encoding="utf-8")
     if as_json:
-        _print_json(story.as_dict())
+        print_json(story.as_dict())
     else:
         _show_story(story)
         if html is not None:
@@ -76,7 +74,7 @@ def verify_command(as_json: bool = False, deep: bool = False) -> int:
     with _progress() as told:
         verdict = verify(client, ledger, deep, told, cause)
     if as_json:
-        _print_json(verdict.as_dict())
+        print_json(verdict.as_dict())
     else:
         _show_verdict(verdict)
     return FINDING if verdict.findings else 0
@@ -93,11 +91,9 @@ def champions_command(model: str, on: str | None = None, as_json: bool = False) 
     reigns = [reign for reign in registry.history(ledger, model) if span is None or _overlaps(reign, *span)]
     faults = ledger.verify()
     if as_json:
-        _print_json({"model": model, "on": on, "champions": [_as_json(reign) for reign in reigns], "ok": not faults})
+        print_json({"model": model, "on": on, "champions": [_as_json(reign) for reign in reigns], "ok": not faults})
     elif reigns:
-        console = Console()
-        console = console if console.is_terminal else Console(width=WIDE)
-        console.print(_champions(reigns))
+        wide_console().print(_champions(reigns))
     else:
         Console(highlight=False).print(f"No version of {model} was champion{f' on {on}' if on else ''}.", markup=False)
     if faults:
@@ -120,7 +116,7 @@ def _reader() -> MlflowClient | None:
 
 
 def _show_story(story: Story) -> None:
-    console = _console()
+    console = _narrow()
     console.print(story.target, style="bold", markup=False, highlight=False)
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("", no_wrap=True, style="bold")
@@ -243,10 +239,6 @@ def _as_json(reign: registry.Promotion) -> dict[str, Any]:
     return vars(reign) | {"since": reign.since.isoformat(timespec="milliseconds"), "until": until}
 
 
-def _console() -> Console:
+def _narrow() -> Console:
     console = Console()
     return Console(width=min(console.width, WIDEST))
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    Console(soft_wrap=True).print(json.dumps(value, indent=2, ensure_ascii=False), markup=False, highlight=False)

@@ -12,13 +12,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from flows.console import wide_console
 from flows.waiting import waiting
 from tasks import catalogue, datasets
 from tasks.configuration import ExperimentConfig, MethodConfig, load_config, parse, parse_config
 from tasks.errors import BadInput, RunFailed
 from tasks.progress import announce
 
-WIDE = 160  # columns
 DEFAULT_METHODS = ("svm_or", "ls_svm", "auto+linear_svm")  # none of them enumerates pairs: fit for large files
 
 
@@ -131,12 +131,9 @@ def list_command(what: str) -> None:
         "runs": _runs,
         "models": _models,
     }
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDE)  # a pipe has no width: one line a row, for grep
     with waiting():
         table = tables[what]()
-    console.print(table if table.row_count else f"no {what} in this folder")
+    wide_console().print(table if table.row_count else f"no {what} in this folder")
 
 
 def ui_command(port: int) -> None:
@@ -178,7 +175,7 @@ def _show(result: Any, report: Path) -> None:
     from tasks.report import console_report
     from tasks.store import tracking_uri
 
-    console = Console()
+    console = wide_console()
     console.print(console_report(result, console.width), "")
     console.print(f"report   {relative(report)}", highlight=False, soft_wrap=True)
     uri = tracking_uri()

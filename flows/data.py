@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from flows.console import wide_console
 from tasks.convert import convert
 from tasks.datasets import Entry, check_counts, entries, find, suites
 from tasks.download import download
@@ -16,8 +17,6 @@ from tasks.fetch import PACKED, Absent, cached
 from tasks.lockfile import Lock
 from tasks.progress import Step, listening
 from tasks.values import Dataset
-
-WIDE = 160  # columns where there is no terminal
 
 
 def show_command(name: str, offline: bool) -> None:
@@ -28,7 +27,7 @@ def show_command(name: str, offline: bool) -> None:
     table.add_column(overflow="fold")
     for label, value in _facts(name, entry, lock):
         table.add_row(label, value)
-    _console().print(table)
+    wide_console().print(table)
 
 
 def _facts(name: str, entry: Entry, lock: Lock) -> Iterator[tuple[str, str]]:
@@ -82,7 +81,7 @@ def get_command(
                 absent[name] = error
             except (BadInput, RunFailed) as error:
                 failures[name] = error
-    console = _console()
+    console = wide_console()
     if table.row_count:
         console.print(table)
     if everything and absent:
@@ -132,8 +131,3 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
 
         with listening(hear):
             yield lambda name: progress.update(bar, description=name, detail="", advance=1)
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDE)

@@ -26,7 +26,8 @@ UNLESS_VERBOSE = {
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # a full disk is an ERROR to it, with the traceback of what we tell of
 }
 
-FOREIGN = ("alembic", "mlflow", "openlineage", "sqlalchemy", "httpx", "prefect", "urllib3")  # loggers
+# Loggers; of aucsolvers, what it says to whoever calls it from Python: of a cell, the report tells.
+LOGGERS = ("alembic", "aucsolvers", "mlflow", "openlineage", "sqlalchemy", "httpx", "prefect", "urllib3")
 
 
 def quieten(verbose: bool = False) -> None:
@@ -36,7 +37,7 @@ def quieten(verbose: bool = False) -> None:
     if verbose:
         return
     warnings.simplefilter("ignore")
-    for name in FOREIGN:
+    for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
@@ -64,7 +65,7 @@ _lock, _inside, _before = Lock(), [], ExitStack()
 def _restored() -> Iterator[None]:
     """Put environment, filters of warnings and levels of loggers back at the end."""
     given = {name: os.environ.get(name) for name in ALWAYS | UNLESS_VERBOSE}
-    levels = {name: logging.getLogger(name).level for name in FOREIGN}
+    levels = {name: logging.getLogger(name).level for name in LOGGERS}
     try:
         with warnings.catch_warnings():
             yield

@@ -1,6 +1,5 @@
 """What `aucflow replay` and `aucflow diff` do: a run computed again, and two runs side by side."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from flows.console import FINDING, INCOMPLETE, print_json, wide_console
 from flows.display import progress
 from flows.signals import stoppable
 from tasks.differences import SECTIONS, Comparison, compare, in_words, shown
@@ -17,10 +17,7 @@ from tasks.manifests import Manifest, cells_of, find_manifest
 from tasks.progress import announce
 from tasks.replay import CLOSE, DIFFERS, TOLERANCE, UNKNOWN, Replay, recipe_of, replay
 
-WIDE = 160  # columns of a pipe, which has no width of its own
 MOST_LINES = 12  # of one section of a comparison
-INCOMPLETE = 2  # the exit code of what cannot be looked at until the user brings something back
-FINDING = 3  # the exit code of what an auditor has to look at
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def replay_command(
             return _replay_experiment(manifest, workers, tolerance, paths, as_json)
         outcome = _replay_cell(manifest, workers, tolerance, paths)
     if as_json:
-        _print_json(outcome.as_dict())
+        print_json(outcome.as_dict())
     else:
         _show_replay(outcome.replay)
     return FINDING if outcome.is_finding else 0
@@ -100,7 +97,7 @@ def _replay_experiment(
     if as_json:
         own = {"run_id": manifest.run_id, "name": manifest.name, "manifest_changed": manifest.is_changed}
         cells = [outcome.as_dict() for outcome in outcomes]
-        _print_json(own | {"replayed": not (is_finding or absent), "cells": cells})
+        print_json(own | {"replayed": not (is_finding or absent), "cells": cells})
     else:
         _show_experiment(manifest, outcomes)
     return FINDING if is_finding else INCOMPLETE if absent else 0
@@ -132,7 +129,7 @@ def verdict(done: Replay) -> str:
 
 
 def _show_replay(done: Replay) -> None:
-    console = _console()
+    console = wide_console()
     _line(console, "replay", f"{done.name}, run {done.run_id}")
     _line(console, "claim", _claim(done))
     table = Table("stage", "result", "what", box=None)
@@ -144,7 +141,7 @@ def _show_replay(done: Replay) -> None:
 
 
 def _show_experiment(manifest: Manifest, outcomes: list[Outcome]) -> None:
-    console = _console()
+    console = wide_console()
     _line(console, "replay", f"{manifest.name}, run {manifest.run_id}")
     if manifest.is_changed:
         _line(
@@ -176,7 +173,7 @@ def diff_command(run_a: str, run_b: str, as_json: bool = False) -> int:
     if as_json:
         sides = {"first": _side(first), "second": _side(second)}
         told = {name: [difference.as_dict() for difference in found.sections[name]] for name in SECTIONS}
-        _print_json(sides | {"identical": found.is_identical, "differences": told})
+        print_json(sides | {"identical": found.is_identical, "differences": told})
     else:
         _show_diff(first, second, found)
     return 0
@@ -188,7 +185,7 @@ def _side(manifest: Manifest) -> dict[str, Any]:
 
 
 def _show_diff(first: Manifest, second: Manifest, found: Comparison) -> None:
-    console = _console()
+    console = wide_console()
     for side, manifest in (("first", first), ("second", second)):
         changed = ", whose manifest is not as the ledger has it" if manifest.is_changed else ""
         began = manifest.content["run"].get("started")
@@ -203,14 +200,5 @@ def _show_diff(first: Manifest, second: Manifest, found: Comparison) -> None:
 # Output -----------------------------------------------------------------------------------------------------------
 
 
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDE)
-
-
 def _line(console: Console, name: str, text: str) -> None:
     console.print(f"{name:12}{text}", highlight=False, soft_wrap=True, markup=False)
-
-
-def _print_json(value: Any) -> None:
-    Console().out(json.dumps(value, indent=2, ensure_ascii=False), highlight=False)

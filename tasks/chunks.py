@@ -288,10 +288,12 @@ def _csv_pieces(path: Path, delimiter: str | None, rows: int, texts: frozenset[i
         if delimiter == " ":
             lines = (readers.single_spaced(line) + "\n" for line in lines)
         names, named = [], False
-        for block, sample, starts in _record_blocks(lines, delimiter, rows, path.name):
+        for block, sample, starts, repeats in _record_blocks(lines, delimiter, rows, path.name):
             header = not names and readers.has_header(sample)
             if not names:
                 names, named = readers.column_names(sample[0], header), header
+            if named:
+                readers.refuse_repeats(repeats, path.name)
             numbers = np.array(starts[header:], dtype=np.int64)
             if len(numbers):
                 body = block.split("\n", numbers[0] - 1)[-1] if header else block
@@ -313,8 +315,8 @@ def _head(lines: Iterator[str]) -> list[str]:
 
 def _record_blocks(
     lines: Iterator[str], delimiter: str, rows: int, name: str
-) -> Iterator[tuple[str, list[list[str]], list[int]]]:
-    """Yield the lines of so many records, the first of these records, and the lines that they start on.
+) -> Iterator[tuple[str, list[list[str]], list[int], list[int]]]:
+    """Yield the lines of so many records, the first of all, and on which lines they start and the first comes again.
 
     The first block has as many records as header detection looks at, even if fewer are wanted.
     """
@@ -327,18 +329,22 @@ def _record_blocks(
 
     sample: list[list[str]] = []
     starts: list[int] = []
-    wanted = max(rows, readers.SAMPLE)
+    repeats: list[int] = []
+    wanted, first = max(rows, readers.SAMPLE), 0
     for record, start in readers.records(remembered(), delimiter, name):
         if len(sample) < readers.SAMPLE:
             refuse_width(len(record), name, f", line {start}")
             sample.append(record)
+            first = first or start
         starts.append(start)
+        if record == sample[0] and start != first:
+            repeats.append(start)
         if len(starts) == wanted:
-            yield "".join(block), sample, starts
+            yield "".join(block), sample, starts, repeats
             block.clear()
-            starts, wanted = [], rows
+            starts, repeats, wanted = [], [], rows
     if starts:
-        yield "".join(block), sample, starts
+        yield "".join(block), sample, starts, repeats
     elif not sample:
         raise BadInput(f"{name}: expected rows, got none. Give a file with data.")
 

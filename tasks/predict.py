@@ -33,7 +33,7 @@ from tasks.classes import name_list
 from tasks.convert import canonical, feature_columns, unique_names
 from tasks.errors import BadInput, RunFailed, nearest
 from tasks.files import CHUNK, file_sha256, open_plain
-from tasks.manifests import read_manifest
+from tasks.manifests import find_run, read_manifest
 from tasks.models import KeptModel, load_ranker
 from tasks.readers import AMBIGUOUS, Marks, RawTable
 from tasks.runs import PARENT
@@ -85,14 +85,17 @@ class Scored:
 
 
 def find_model(client: MlflowClient, reference: str) -> Source:
-    """Return the model that NAME@ALIAS, NAME/VERSION or a run's id names; ``models:/`` or ``runs:/`` may go before."""
+    """Return the model that NAME@ALIAS or NAME/VERSION names, or the run that ``find_run`` takes the words for.
+
+    ``models:/`` or ``runs:/`` may go before.
+    """
     run = _RUN.fullmatch(reference)
     if run:
         return _of_run(client, run[1])
     name, mark, which = _VERSION.fullmatch(reference.removeprefix("models:/")).groups()
     versions = registry.versions(client, name) if name else ()
     if not versions:
-        raise _no_model(client, reference, name)
+        return _of_named_run(client, reference, name)
     named = {alias: version for version in versions for alias in version.aliases}
     numbered = {str(version.number): version for version in versions}
     found = {"@": named, "/": numbered, None: {}}[mark].get(which)
@@ -102,11 +105,22 @@ def find_model(client: MlflowClient, reference: str) -> Source:
     return Source(f"{name}/{found.number}", found.source, found.run_id, found.tags, found.aliases)
 
 
+def _of_named_run(client: MlflowClient, reference: str, name: str) -> Source:
+    """Return the model of the run that the first letters of its id name, or its own name, as tables have them."""
+    try:
+        run = find_run(client, reference)
+    except BadInput as error:
+        if "Expected the " in str(error):  # of several runs
+            raise
+        raise _no_model(client, reference, name) from None
+    return _of_run(client, run.info.run_id)
+
+
 def _no_model(client: MlflowClient, reference: str, name: str) -> BadInput:
     known = tuple(registry.models(client))
     listed = f"the registry has {name_list(known)}" if known else "the registry is empty"
     return BadInput(
-        f"Expected a registered model or the id of a run, got '{reference}': {listed}.{nearest(name, known)} "
+        f"Expected a registered model, or the id or name of a run, got '{reference}': {listed}.{nearest(name, known)} "
         "Give --model NAME@ALIAS, NAME/VERSION or RUN."
     )
 

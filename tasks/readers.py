@@ -109,11 +109,13 @@ def read_csv(path: Path, delimiter: str | None = None) -> RawTable:
     delimiter = delimiter or detect_delimiter(text)
     if delimiter == " ":
         text = "\n".join(map(single_spaced, text.split("\n")))
-    sample, starts = _scan(text, delimiter, path.name)
+    sample, starts, repeats = _scan(text, delimiter, path.name)
     if not sample:
         raise BadInput(f"{path.name}: expected rows, got none. Give a file with data.")
     refuse_width(len(sample[0]), path.name, f", line {starts[0]}")
     header = has_header(sample)
+    if header:
+        refuse_repeats(repeats, path.name)
     names = column_names(sample[0], header)
     lines = np.array(starts[header:], dtype=np.int64)
     body = text.split("\n", lines[0] - 1)[-1] if len(lines) else ""
@@ -193,7 +195,8 @@ def has_header(sample: list[list[str]]) -> bool:
     columns = [[v.strip() for v in column if v.strip() not in MISSING] for column in zip(*rest, strict=True)]
     columns = columns or [[] for _ in first]
     texts = [f for f in first if f and not _is_number(f)]
-    numbers = [bool(column) and all(map(_is_number, column)) for column in columns]
+    others = [[v for v in column if v != f] for f, column in zip(first, columns, strict=True)]  # it may be there again
+    numbers = [bool(column) and all(map(_is_number, column)) for column in others]
     if any(is_number and f in texts and f not in MISSING for f, is_number in zip(first, numbers, strict=True)):
         return True
     beside = any(is_number and _is_number(f) for f, is_number in zip(first, numbers, strict=True))
@@ -210,14 +213,22 @@ def _is_number(text: str) -> bool:
     return arff.NUMBER.fullmatch(text) is not None
 
 
-def _scan(text: str, delimiter: str, name: str) -> tuple[list[list[str]], list[int]]:
-    """Return the first records and the line on which each record starts."""
-    sample, starts = [], []
+def _scan(text: str, delimiter: str, name: str) -> tuple[list[list[str]], list[int], list[int]]:
+    """Return the first records, the line on which each record starts, and the lines on which the first comes again."""
+    sample, starts, repeats = [], [], []
     for record, start in records(io.StringIO(text), delimiter, name):
         starts.append(start)
         if len(sample) < SAMPLE:
             sample.append(record)
-    return sample, starts
+        if record == sample[0] and len(starts) > 1:
+            repeats.append(start)
+    return sample, starts, repeats
+
+
+def refuse_repeats(lines: list[int], name: str) -> None:
+    """Refuse a header that comes again, as where files were put together: it would make texts of all columns."""
+    if lines:
+        raise BadInput(f"{name}, line {lines[0]}: expected a row, got the header once more. Remove that line.")
 
 
 def records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[tuple[list[str], int]]:

@@ -431,7 +431,7 @@ def headline(rows: Sequence[SummaryRow], score: Score = AUC) -> str:
     told = f"mean test {score.name}"
     if len(rows) == 1:
         return f"{best.method} has a {told} of {found.mean:.4f} (95 % interval {found.interval})."
-    start = f"{best.method} has the highest {told}, {found.mean:.4f} (95 % interval {found.interval})"
+    start = f"{_leaders(done)} the highest {told}, {found.mean:.4f} (95 % interval {found.interval})"
     if not others:
         return f"{start}; no other method finished."
     if not found.has_interval:
@@ -446,6 +446,14 @@ def headline(rows: Sequence[SummaryRow], score: Score = AUC) -> str:
     if len(others) > 1:
         share = f"the intervals of {level} of the {len(others)} other methods overlap"
     return f"{start}; {share} it, so the table alone does not rank them."
+
+
+def _leaders(rows: Sequence[SummaryRow]) -> str:
+    """Return which methods have the highest mean, and the verb."""
+    first, *others = [row.method for row in rows if row.is_best]
+    if not others:
+        return f"{first} has"
+    return f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'} share"
 
 
 def _interval_scale(scores: Sequence[Spread]) -> tuple[float, float]:

@@ -366,8 +366,12 @@ def _facts_of_run(config: ExperimentConfig) -> dict[str, str]:
 def _fold_metrics(result: MethodResult) -> Iterator[tuple[str, float, int]]:
     for evaluation in result.evaluations:
         yield _metric("threshold", evaluation.threshold, evaluation.fold)
-        for part in ("train", "test"):
-            for name, value in asdict(getattr(evaluation, part)).items():
+    for part in ("train", "test"):
+        for name in Scores.__dataclass_fields__:
+            values = result.fold_values(name, part)
+            if not np.isfinite(values).all():
+                continue  # an interval that one fold has and the next has not would stand beside another fold's AUC
+            for evaluation, value in zip(result.evaluations, values, strict=True):
                 yield _metric(f"{part}_{name}", value, evaluation.fold)
     for sample in result.samples[:-1]:
         yield _metric("rows_kept", len(sample.rows), sample.fold)

@@ -58,13 +58,13 @@ def facts_in(name):
     return {key.decode().removeprefix("aucflow."): value.decode() for key, value in metadata}
 
 
-@pytest.mark.parametrize("name", ["claims/1", "its run"])
+@pytest.mark.parametrize("name", ["claims/1", "its run", "the letters of its id that tables show"])
 def test_the_file_says_where_its_scores_come_from(name, kept, folder):
     _, champion = kept
-    reference = champion.run_id if name == "its run" else name
-    predict_command(reference, "claims.csv", "scores.parquet")
+    letters = {"claims/1": "claims/1", "its run": champion.run_id}.get(name, champion.run_id[:8])
+    predict_command(letters, "claims.csv", "scores.parquet")
     facts = facts_in("scores.parquet")
-    assert (facts["model"], facts["run_id"]) == (reference, champion.run_id)
+    assert (facts["model"], facts["run_id"]) == ("claims/1" if "/" in name else champion.run_id, champion.run_id)
     assert facts["data_sha256"] == hashlib.sha256((folder / "claims.csv").read_bytes()).hexdigest()
     assert float(facts["threshold"]) == champion.ranker.threshold
 

@@ -93,8 +93,9 @@ def test_changed_data_are_a_finding_and_lost_data_are_bad_input(folder, tmp_path
         assert "not replayed" not in capsys.readouterr().out
         data.unlink()
         assert replay_command("second", as_json=True) == 2
-        gone, there = json.loads(capsys.readouterr().out)["cells"]
-        assert there["bit_for_bit"]
+        told = json.loads(capsys.readouterr().out)
+        gone, there = told["cells"]
+        assert not told["replayed"] and there["bit_for_bit"]
         assert re.search(r"SHA-256 [0-9a-f]{64}.*claims\.csv.*--data", gone["absent"])
         more.unlink()
         with pytest.raises(BadInput, match=r"SHA-256 [0-9a-f]{64}.*claims\.csv.*--data"):

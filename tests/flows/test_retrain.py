@@ -184,6 +184,13 @@ class TestLife:
         assert store.ledger().entries() == before
         assert set(store.ledger().folder.iterdir()) == files
 
+    @pytest.mark.parametrize("change", [lifecycle.rollback_command, lifecycle.delete_command])
+    def test_a_folder_without_a_store_is_bad_input(self, tmp_path, monkeypatch, change):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(BadInput, match=r"found none\. Run `aucflow retrain` here first"):
+            change("fraud/1", "why")
+        assert not list(tmp_path.iterdir())
+
     def test_delete_refuses_the_champion_and_what_is_no_version(self, model):
         with pytest.raises(BadInput, match="the champion"):
             lifecycle.delete_command(f"{model}/1", "why")

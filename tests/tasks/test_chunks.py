@@ -94,6 +94,12 @@ class TestTheWhole:
     def test_of_tables(self, text, rows, tmp_path):
         same(written(tmp_path, text, "data.csv"), ConversionRule("-1"), rows)
 
+    @pytest.mark.parametrize("rows", [1, 100, 10_000])
+    def test_a_header_that_comes_again_is_refused_wherever_it_is(self, rows, tmp_path):
+        raw = written(tmp_path, "a,y\n" + "1,0\n" * 700 + "a,y\n2,1\n", "data.csv")
+        with pytest.raises(BadInput, match="line 702: expected a row, got the header once more"):
+            joined(chunks(raw, ConversionRule("y", positive="1"), rows))
+
     @pytest.mark.parametrize("encode", [lambda t: t.encode("utf-16"), lambda t: gzip.compress(t.encode("utf-8-sig"))])
     @pytest.mark.parametrize(
         "text, name", [("a,y\n1,no\n2,größe\n3,no\n", "d.csv"), ("1 1:2\n-1 2:3\n1 1:4\n", "d.svm")]

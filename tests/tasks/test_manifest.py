@@ -18,7 +18,7 @@ from tasks.configuration import ExperimentConfig
 from tasks.files import file_sha256
 from tasks.ledger import Ledger, canonical
 from tasks.manifest import plain
-from tasks.store import artifact_folder
+from tasks.store import artifact_folder, existing, ledger
 from tasks.track import TrackedRun, tracked_experiment
 
 DIGEST = r"[0-9a-f]{64}"
@@ -70,6 +70,16 @@ def digests_in(value):
     elif isinstance(value, list):
         for member in value:
             yield from digests_in(member)
+
+
+def test_what_fails_before_the_first_cell_ends_the_run_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tasks.track._log_inputs", lambda run, datasets: 1 / 0)
+    with pytest.raises(ZeroDivisionError), tracked_experiment(ExperimentConfig.model_validate(TREE), ()):
+        raise AssertionError("not reached")
+    (run,) = existing().search_runs(["1"])
+    assert run.info.status == "FAILED" and "ZeroDivisionError" in run.data.tags["aucflow.reason"]
+    assert [entry.subject for entry in ledger().entries()] == [run.info.run_id]
 
 
 def test_every_run_has_one_and_the_ledger_has_its_digest(told):

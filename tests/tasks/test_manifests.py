@@ -12,7 +12,6 @@ from mlflow import MlflowClient
 from tasks.errors import BadInput
 from tasks.ledger import Ledger, canonical
 from tasks.manifests import (
-    PARENT,
     BadManifest,
     Manifest,
     cells_of,
@@ -22,6 +21,7 @@ from tasks.manifests import (
     parse_manifest,
     read_manifest,
 )
+from tasks.runs import PARENT
 
 
 def manifest(run_id="0" * 32, kind="run", **parts):

@@ -111,6 +111,11 @@ def test_header_is_detected(tmp_path, text, names):
     assert len(table.X) == text.count("\n") - (names is not None)
 
 
+def test_without_a_header_rows_may_be_as_the_first_one(tmp_path):
+    table = readers.read_csv(write(tmp_path, "red,no\nblue,yes\nred,no\n"))
+    assert not table.named and table.X["column_1"].tolist() == ["red", "blue", "red"]
+
+
 def test_a_delimiter_that_also_stands_in_values(tmp_path):
     text = "when,tags,y\n2024-01-01 10:00,a;b,0\n2024-01-02 11:00,c;d,1\n"
     assert readers.detect_delimiter(text) == ","
@@ -129,6 +134,8 @@ def test_a_delimiter_that_also_stands_in_values(tmp_path):
         (b"a,b\n1,\x002\n", "line 2: expected text, got a zero byte"),
         (b"PAR1....", "got a Parquet file"),
         (b"PK\x03\x04....", "Excel workbook"),
+        ("a,b\n1,2\na,b\n3,4\n", "line 3: expected a row, got the header once more. Remove that line."),
+        ("a,y\n" + "1,0\n" * 999 + "a,y\n2,1\n", "line 1001: expected a row, got the header once more"),
         ("  <!DOCTYPE html><html>404</html>", "got a web page"),
         ("\n \n", "expected rows, got none"),
         (b"\x1f\x8bnot gzip", "expected a whole, readable file"),

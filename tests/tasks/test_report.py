@@ -194,6 +194,11 @@ def test_an_unknown_interval_is_said_to_be_unknown_and_ranks_nothing():
     assert unknown.auc.interval == "unknown"
     assert known.auc.overlaps(unknown.auc)
     assert "does not rank them" in headline([known, unknown])
+    level = replace(known, method="b")
+    assert headline([known, level, unknown]).startswith(
+        "a and b share the highest mean test AUC, 0.9000 (95 % interval "
+    )
+    assert headline([known, level, level, unknown]).startswith("a and 2 others share the highest mean test AUC")
     said = headline([row("c", 0.95, math.nan, best=True), replace(known, is_best=False)])
     assert said.endswith("a fold tests a single row of a class, so there is no interval to rank by.")
 
@@ -241,8 +246,7 @@ def test_certificate_is_of_the_worst_fit():
 def test_certificate_is_in_units_of_the_objective_at_zero():
     """A gap of 0.5 is little for C n = 1437 slack units, and half of everything for a mean over pairs."""
     (cell, *_) = experiment().results
-    history = cell.final.history | {"objective": np.array([1437.0, 17.6])}
-    large = replace(cell.final, history=history, dual_gap=0.5)
+    large = replace(cell.final, gap_unit=1437.0, dual_gap=0.5)
     assert large.certificate == pytest.approx(0.5 / 1437)
     assert replace(cell.final, dual_gap=0.5).certificate == 0.5
 

@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 from tasks import store
-from tasks.errors import RunFailed
+from tasks.errors import BadInput, RunFailed
+from tasks.runs import PARENT, list_runs
 
 
 @pytest.fixture(autouse=True)
@@ -15,6 +16,37 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+class TestExisting:
+    def test_a_folder_without_a_store_is_told_and_left_as_it_is(self, folder):
+        with pytest.raises(BadInput, match=r"found none\. Run `aucflow run` here first"):
+            store.existing()
+        assert not list(folder.iterdir())
+
+    def test_a_damaged_store_is_told_in_one_sentence_and_left_as_it_is(self, folder):
+        (folder / "mlruns").mkdir()
+        (folder / "mlruns" / "mlflow.db").write_bytes(b"no database" * 1000)
+        with pytest.raises(RunFailed, match=r"Expected an MLflow store at .*\. Restore a copy\.$") as error:
+            store.existing()
+        assert "\n" not in str(error.value)
+        assert [path.name for path in (folder / "mlruns").iterdir()] == ["mlflow.db"]
+
+
+class TestRuns:
+    def test_an_experiment_of_more_cells_than_a_page_has_is_listed_whole(self):
+        """Cells begin after their experiment: the newest so many runs may all be cells."""
+        client = store.open_store()
+        for moment, (name, cells) in enumerate([("old", 2), ("new", 600)], 1):
+            place = store.experiment_id(client, name)
+            parent = client.create_run(place, moment * 10_000, run_name=name)
+            for cell in range(cells):
+                tags = {PARENT: parent.info.run_id}
+                client.create_run(place, moment * 10_000 + 1 + cell, tags, run_name=f"{name} {cell}")
+        names = [row.name for row in list_runs(client)]
+        old = ["old", "  old 0", "  old 1"]
+        assert names == ["new", *(f"  new {cell}" for cell in range(600)), *old]
+        assert [row.name for row in list_runs(client, most=1)] == names[:-3]
 
 
 class TestFolder:

@@ -1,0 +1,21 @@
+"""Where results go: a console as wide as it should be, JSON, and the exit codes that commands share."""
+
+import json
+from typing import Any
+
+from rich.console import Console
+
+WIDE = 160  # columns where there is no terminal: a pipe has no width, and a table's rows are lines for grep
+INCOMPLETE = 2  # the exit code of what cannot be looked at until the user brings something back
+FINDING = 3  # the exit code of what an auditor has to look at
+
+
+def wide_console() -> Console:
+    """Return the console of standard output, wide where it is no terminal."""
+    found = Console()
+    return found if found.is_terminal else Console(width=WIDE)
+
+
+def print_json(value: Any) -> None:
+    """Print a value, whatever its texts hold, on lines that are as long as they are."""
+    Console().out(json.dumps(value, indent=2, ensure_ascii=False), highlight=False)
