@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flows.console import wide_console
+from flows.console import TEXT, wide_console
 from flows.waiting import waiting
 from tasks import catalogue, datasets
 from tasks.configuration import ExperimentConfig, MethodConfig, load_config, parse, parse_config
@@ -176,7 +176,7 @@ def _show(result: Any, report: Path) -> None:
     from tasks.store import tracking_uri
 
     console = wide_console()
-    console.print(console_report(result, console.width), "")
+    console.print(console_report(result, console.width, console.width if console.is_terminal else TEXT), "")
     console.print(f"report   {relative(report)}", highlight=False, soft_wrap=True)
     uri = tracking_uri()
     console.print(f"MLflow   {uri if uri.startswith('http') else 'aucflow ui'}", highlight=False)

@@ -5,7 +5,8 @@ from typing import Any
 
 from rich.console import Console
 
-WIDE = 160  # columns where there is no terminal: a pipe has no width, and a table's rows are lines for grep
+WIDE = 160  # columns of a table where there is no terminal: a pipe has no width, and rows are lines for grep
+TEXT = 80  # columns of sentences there
 INCOMPLETE = 2  # the exit code of what cannot be looked at until the user brings something back
 FINDING = 3  # the exit code of what an auditor has to look at
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Group
+from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
 
@@ -331,8 +332,11 @@ def left_out_in_short(candidates: Sequence[str]) -> str:
     return f"the search went without {words}, which could not be fitted in every inner fold (-v tells why)."
 
 
-def console_report(result: ExperimentResult, width: int = 80) -> Group:
-    """Return the report as text: the table, then each data set's best method with its interval and its checks."""
+def console_report(result: ExperimentResult, width: int = 80, text: int = 80) -> Group:
+    """Return the report as text: the table, then each data set's best method with its interval and its checks.
+
+    The table has ``width`` columns, sentences have ``text``.
+    """
     rows = summary_rows(result)
     notes = []
     for dataset in result.datasets:
@@ -346,7 +350,7 @@ def console_report(result: ExperimentResult, width: int = 80) -> Group:
     reference = beside(result)
     if reference:
         notes.append(_note(reference["source"], in_short(reference)))
-    return Group(summary_table(result, width), "", *notes)
+    return Group(summary_table(result, width), "", *(Constrain(note, text) for note in notes))
 
 
 def held_out_sentences(result: ExperimentResult, dataset: Dataset) -> list[str]:
