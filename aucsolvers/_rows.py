@@ -208,16 +208,13 @@ def filled_up(X):
     return np.pad(X, ((0, missing), (0, 0)))
 
 
-def weighted_row_sum(X, weights, rows=None):
-    """Return X' @ weights, summed in float64; with ``rows``, uint32, the sum of weights_k x_i over i = rows[k]."""
+def weighted_row_sum(X, weights):
+    """Return X' @ weights, summed in float64."""
     weights, total = np.asarray(weights, dtype=np.float64), np.zeros(X.shape[1])
     if sparse.issparse(X):
-        rows = np.arange(X.shape[0], dtype=np.uint32) if rows is None else rows
-        _add_sparse_rows(as_rows(X), rows, weights, total)
+        _add_sparse_rows(as_rows(X), np.arange(X.shape[0], dtype=np.uint32), weights, total)
         return total
-    if rows is not None:
-        _add_dense_rows(X, rows, weights, total)
-    elif not _add_nonzero(X, weights, MOST_PICKED if X.dtype == np.float64 else 1.0, total):
+    if not _add_nonzero(X, weights, MOST_PICKED if X.dtype == np.float64 else 1.0, total):
         return np.dot(X.T, weights)  # @ would hold Python's lock all along, as the result is short
     return total
 

@@ -1,6 +1,7 @@
 """Metrics of ranking and of imbalanced classification, and the two pairwise objectives, all in O(n log n).
 
-Labels are any two values, {-1, +1} and {0, 1} among them: the larger one is the positive class. Scores are finite.
+Labels ``y`` are any two values, {-1, +1} and {0, 1} among them: the larger one is the positive class. Scores are
+finite. Both have shape (n_samples,), as has ``predicted``, of y's labels; anything else is a ValueError that says what.
 All solvers share this notation: pairs (i, j) of a positive x_i and a negative x_j, z_ij = x_i - x_j, k = n_pos * n_neg
 pairs, and the two objectives
 

@@ -1,6 +1,7 @@
 """Before the flow: read and check all data outside Prefect, so that bad input is refused in a second or two.
 
-No server has started by then and nothing is written. The tables stay in memory, where the flow finds them.
+No server has started by then, and nothing is written but what is fetched, to the cache, and its digests, to the lock.
+The tables stay in memory, where the flow finds them.
 """
 
 from tasks.cell import divide, plainly

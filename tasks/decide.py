@@ -280,12 +280,15 @@ def _measured(rule: str, profile: ScoreProfile, scores: np.ndarray) -> tuple[str
 # Words ------------------------------------------------------------------------------------------------------------
 
 
+NO_CHAMPION = "There is no champion yet, and the"  # begins the reason of a model that had to beat none
+
+
 def _summary(judged: list[Judged], is_first: bool) -> str:
     """Return why all is well."""
     found = {one.rule: one for one in judged}
     if is_first:
         return (
-            f"There is no champion yet, and the challenger passed all {len(judged)} rules for any model: its AUC is "
+            f"{NO_CHAMPION} challenger passed all {len(judged)} rules for any model: its AUC is "
             f"{found['min_auc'].value:.4f}, its G-mean {found['min_gmean'].value:.4f}."
         )
     return f"The challenger passed all {len(judged)} rules. {found['non_inferiority'].reason}"

@@ -26,7 +26,7 @@ HEADER = (
 
 
 class Lock:
-    """The shipped lock with the user's on top; ``record`` writes to the user's, or to ``path``."""
+    """The shipped lock with the user's on top: ``record_file`` and ``record_counts`` write to that, or to ``path``."""
 
     def __init__(self, path: Path | None = None):
         self.path = path or home() / "datasets.lock"

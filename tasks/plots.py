@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from tasks.configuration import is_number
 from tasks.values import FittedModel, MethodResult
 
 DPI = 110
@@ -65,9 +66,9 @@ def search_data(result: MethodResult) -> dict[str, Any] | None:
     """Return the inner validation score against the searched parameter, or None where nothing was searched.
 
     The mean is taken over the outer folds' inner means; the sd is the root mean square of the inner sds, the
-    spread that one inner search sees. With a kernel, it is the solver's parameter at the γ that each fold chose.
+    spread that one inner search sees. It is the first parameter, at what each fold chose of all others.
     """
-    searched = [_inner_search(model) for model in result.models if model.chosen and model.search]
+    searched = [_inner_search(model) for model in result.models if model.chosen and _has_curve(model)]
     if not searched:
         return None
     values, mean, sd = (np.concatenate(part) for part in zip(*searched, strict=True))
@@ -83,12 +84,19 @@ def search_data(result: MethodResult) -> dict[str, Any] | None:
     }
 
 
+def _has_curve(model: FittedModel) -> bool:
+    """Tell whether the first parameter has values that a log axis can hold."""
+    values = model.search.get("value", [])
+    return bool(values) and all(is_number(value) and value > 0 for value in values)
+
+
 def _inner_search(model: FittedModel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return grid, mean and sd where a score was found: NaN says that the value was given, not searched."""
     grid, mean, sd = (np.asarray(model.search[name], dtype=float) for name in ("value", "mean", "sd"))
+    others = [name for name in model.search if name not in ("value", "mean", "sd")]
     scored = np.isfinite(mean)
-    if "gamma_factor" in model.search:
-        scored &= np.asarray(model.search["gamma_factor"]) == model.chosen["gamma_factor"]
+    for name in others:
+        scored &= [value == model.chosen[name] for value in model.search[name]]
     return grid[scored], mean[scored], np.nan_to_num(sd[scored])
 
 

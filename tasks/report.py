@@ -482,7 +482,7 @@ def _figures(
             f"Mean test ROC curves on {dataset.name}. Mean AUC: {aucs}.",
         ),
         (
-            plots.search_comparison([_along_first(cell) for cell in cells], score),
+            plots.search_comparison(cells, score),
             f"Inner validation {score} against the first searched parameter, mean over the outer folds, any others as "
             "chosen; no test row is used.",
             f"Inner validation {score} on {dataset.name} against the searched parameter of each method.",
@@ -495,21 +495,6 @@ def _figures(
         ),
     )
     yield from ({"caption": caption, "alt": alt, **_image(figure)} for figure, caption, alt in told if figure)
-
-
-def _along_first(cell: MethodResult) -> MethodResult:
-    """Return the result with its searches cut to what curves show: the first parameter, all others as chosen."""
-    return replace(cell, models=tuple(replace(model, search=_cut_search(model)) for model in cell.models))
-
-
-def _cut_search(model: FittedModel) -> dict[str, list[float]]:
-    """Return the cut search, or nothing where the first parameter has values that a log axis cannot hold."""
-    values = model.search.get("value", [])
-    if not values or not all(is_number(value) and value > 0 for value in values):
-        return {}
-    others = [name for name in _candidate_columns(model) if name != "value"]
-    shown = [i for i in range(len(values)) if all(model.search[name][i] == model.chosen[name] for name in others)]
-    return {name: [model.search[name][i] for i in shown] for name in ("value", "mean", "sd")}
 
 
 def _if_certified(cell: MethodResult) -> MethodResult:

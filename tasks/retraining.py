@@ -31,7 +31,7 @@ from tasks.configuration import (
     resolve_paths,
 )
 from tasks.convert import load
-from tasks.decide import Contender, Decision, Judged, Rules, decide
+from tasks.decide import NO_CHAMPION, Contender, Decision, Judged, Rules, decide
 from tasks.drift import ScoreProfile
 from tasks.errors import BadInput, RunFailed
 from tasks.facts import package_sha256
@@ -198,7 +198,7 @@ def _decision(
         if not judged.promote:
             rest = f"Without comparing it would not be promoted either: {_lowered(judged.reason)}"
         return Decision(False, f"{obstacle} {rest}", told)
-    words = judged.reason.replace("There is no champion yet, and the", "The", 1)
+    words = judged.reason.replace(NO_CHAMPION, "The", 1)
     return Decision(judged.promote, f"Compared with no champion, as asked for: {_lowered(obstacle)} {words}", told)
 
 

@@ -31,9 +31,6 @@ class Counts:
     features: int
     n_pos: int
 
-    def __str__(self) -> str:
-        return f"{self.rows:,} rows, {self.features:,} features, {self.n_pos:,} positive"
-
 
 @dataclass(frozen=True)
 class RawFile:

@@ -92,8 +92,18 @@ def test_the_python_runs(page):
         assert names["model"].decision_function(X).shape == (60,)
 
 
-@pytest.mark.parametrize("page", ["solvers.md", "samplers.md", *(f"solvers/{name}.md" for name in PAGES)])
-def test_links_lead_somewhere(page):
-    path = DOCS / page
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
-        assert (path.parent / target).is_file(), target
+def anchors(path):
+    """Return the names by which headings of a page are reached, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        if target.startswith(("http", "mailto:")):
+            continue
+        file, _, anchor = target.partition("#")
+        page = path.parent / file if file else path
+        assert page.exists(), target
+        assert not anchor or anchor in anchors(page), target

@@ -68,12 +68,6 @@ def _pass(solver: Any, method: str, data: DataSet) -> Any:
 def _against_c(solver: Any, method: str, data: DataSet) -> Contest:
     X, y = data.X, data.y
 
-    def ours() -> np.ndarray:
-        return _pass(solver, method, data).coef_.ravel()
-
-    def missed(w: np.ndarray) -> float:
-        return 1.0 - auc(y, X @ w)
-
     def peer() -> np.ndarray:
         # step lengths are the authors' to tune; the time does not depend on them
         return c_code.solam(X, y, LAM, zeta=0.1) if solver is SOLAM else c_code.opauc(X, y, LAM, eta=1e-3)

@@ -76,13 +76,6 @@ class TestSumsOverTheMatrix:
         many = np.full((100_000, 1), 0.1, dtype=dtype)
         assert_allclose(weighted_row_sum(form(many), np.ones(100_000)), [1e5 * float(dtype(0.1))], rtol=1e-11)
 
-    def test_weighted_row_sum_of_some_rows(self, form, dtype):
-        """One of them twice, and one with no weight."""
-        X, rows = matrix(dtype=dtype), np.array([5, 0, 5, 59, 3], dtype=np.uint32)
-        weights = np.array([0.5, -2.0, 1.0, 0.0, 3.0])
-        expected = weights @ X[rows].astype(np.float64)
-        assert_allclose(weighted_row_sum(form(X), weights, rows), expected, rtol=1e-13, atol=1e-15)
-
     @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 17, 30, 59])
     def test_few_weights_that_are_not_zero(self, form, dtype, count):
         X, weights = matrix(dtype=dtype), np.zeros(60)
@@ -91,13 +84,14 @@ class TestSumsOverTheMatrix:
         weights[rows] = rng.normal(size=count)
         found = weighted_row_sum(form(X), weights)
         assert_allclose(found, weights @ X.astype(np.float64), rtol=1e-12, atol=1e-14)
-        assert_allclose(weighted_row_sum(form(X), weights[rows], rows), found, rtol=1e-12, atol=1e-14)
+        if count:
+            assert_allclose(weighted_row_sum(form(X[rows]), weights[rows]), found, rtol=1e-12, atol=1e-14)
 
     def test_rows_of_no_weight_change_no_bit(self, form, dtype):
         X, weights = matrix(dtype=dtype), np.random.default_rng(1).normal(size=60)
         weights[::3] = 0.0
-        used = np.flatnonzero(weights).astype(np.uint32)
-        without = weighted_row_sum(form(X), weights[used], used)
+        used = np.flatnonzero(weights)
+        without = weighted_row_sum(form(X[used]), weights[used])
         if sparse.issparse(form(X)):
             assert_array_equal(weighted_row_sum(form(X), weights), without)
         assert_allclose(weighted_row_sum(form(X), weights), without, rtol=1e-12, atol=1e-14)

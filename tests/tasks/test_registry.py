@@ -580,17 +580,20 @@ class TestCrash:
     @pytest.mark.parametrize("action", ["rollback", "delete_version"])
     def test_rollbacks_and_deletions_killed(self, client, ledger, model, driver, register, action):
         register(), register(), register(promote=False)
+        kills = 0
         for line in range(90, 10_000, 50):
             before = state(client, model)
             change = {"model": model, "reason": "why"} | ({"number": max(before)} if action == "delete_version" else {})
             _, killed = driver.change(client, ledger, action, change, kill_at=line)
             if not killed:
                 break
+            kills += 1
             recover(client, ledger)
             assert_sound(client, ledger, model)
             assert sorted(state(client, model).values()) in (sorted(before.values()), [("champion",), ("previous",)])
             if len(state(client, model)) < 3:
                 register(promote=False)
+        assert kills >= 5
 
     def test_an_intent_is_for_one_store_and_must_be_whole(self, client, ledger, model, run, driver, register, tmp_path):
         register()
