@@ -185,9 +185,12 @@ def _read_rows(
         else:
             values = _values(line, number, name)
             if len(values) != len(attributes):
+                remedy = "Mend that line (quote a value that holds a comma)"
+                if len(values) == 1 and len(re.split(r"[\t;]", line)) == len(attributes):
+                    remedy = "Put commas between the values, which other signs divide"
                 raise BadInput(
                     f"{name}, line {number}: expected {len(attributes)} values, one for each attribute, got "
-                    f"{len(values)}. Mend that line (quote a value that holds a comma)."
+                    f"{len(values)}. {remedy}."
                 )
         rows.append(values)
         numbers.append(number)

@@ -260,7 +260,8 @@ def feature_columns(frame: pd.DataFrame, place: Callable[[int], str], file: str)
             row = int(np.argmax(np.isinf(values)))
             raise BadInput(
                 f"{file}, {place(row)}: expected finite numbers in column '{name}', got {values[row]} "
-                f"({int(np.isinf(values).sum())} in all). Replace them, or leave the cells empty if they are missing."
+                f"({int(np.isinf(values).sum())} in all). Replace them, or leave the cells empty if they are missing; "
+                "numbers beyond 1.8e308, as 1e400, are read as infinite."
             )
     return columns
 

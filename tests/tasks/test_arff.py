@@ -101,7 +101,9 @@ HEADER = "@relation r\n@attribute a real\n@attribute c {x, y}\n@data\n"
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        (HEADER + "1,x\n2\n", 6, "expected 2 values, one for each attribute, got 1"),
+        (HEADER + "1,x\n2\n", 6, "expected 2 values, one for each attribute, got 1. Mend that line"),
+        (HEADER + "1\tx\n2\tx\n", 5, "got 1. Put commas between the values, which other signs divide."),
+        (HEADER + "1; x\n", 5, "got 1. Put commas between the values, which other signs divide."),
         (HEADER + "1,x,3\n", 5, "got 3"),
         (HEADER + "1,x\n\n% c\none,y\n", 8, "expected a number for attribute 'a', got 'one'"),
         (HEADER + "1_0,y\n", 5, "expected a number"),
