@@ -235,24 +235,24 @@ def data_sections(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _odd_file(path: str, recorded: dict[str, str]) -> Iterator[Discrepancy]:
-    """Yield what is wrong with a file, by each digest that it was recorded with, the last used last."""
+    """Yield what is wrong with a file, by each digest that it was recorded with, the last used last.
+
+    One that a later run found replaced is no finding, whatever has become of the file since.
+    """
     now = file_sha256(Path(path)) if Path(path).is_file() else None
-    digests = list(recorded)
-    for place, digest in enumerate(digests):
-        if digest == now:
-            continue
-        is_newer = now in digests[place:]
-        if now is None:
-            can_be_fetched = FETCHED.match(recorded[digest]) is not None
-            remedy = f"; it can be fetched again from {recorded[digest]}" if can_be_fetched else ""
-            words = f"it is gone, {digest[:16]}… was recorded{remedy}"
-            yield Discrepancy("missing", f"data file {path}", words, "data", is_note=can_be_fetched)
-        elif is_newer:
+    *replaced, last = recorded
+    for digest in replaced:
+        if digest != now:
             words = f"a later run was made of newer data; those with the SHA-256 {digest[:16]}… are not there any more"
             yield Discrepancy("replaced", f"data file {path}", words, "data", is_note=True)
-        else:
-            words = f"its SHA-256 is {now[:16]}…, {digest[:16]}… was recorded"
-            yield Discrepancy("changed", f"data file {path}", words, "data")
+    if now is None:
+        can_be_fetched = FETCHED.match(recorded[last]) is not None
+        remedy = f"; it can be fetched again from {recorded[last]}" if can_be_fetched else ""
+        words = f"it is gone, {last[:16]}… was recorded{remedy}"
+        yield Discrepancy("missing", f"data file {path}", words, "data", is_note=can_be_fetched)
+    elif now != last:
+        words = f"its SHA-256 is {now[:16]}…, {last[:16]}… was recorded"
+        yield Discrepancy("changed", f"data file {path}", words, "data")
 
 
 def odd_arrays(section: dict[str, Any]) -> Iterator[Discrepancy]:

@@ -133,6 +133,19 @@ class TestLegitimate:
         assert (one.kind, one.is_note) == ("replaced", True)
         assert str(audited.folder / "claims.csv") in one.subject
 
+    def test_one_edit_of_data_that_were_replaced_before_is_one_finding(self, audited):
+        path = audited.folder / "claims.csv"
+        for seed in (4, 5):
+            claims(path, seed=seed)
+            experiment(path, methods=({"solver": "ls_svm", "params": {"lam": float(seed)}},))
+        whole = path.read_bytes()
+        path.write_bytes(whole.replace(b"yes", b"no", 1))
+        notes, findings = ([one.kind for one in found(audited) if one.is_note == note] for note in (True, False))
+        assert (notes, findings) == (["replaced", "replaced"], ["changed"])
+        path.unlink()
+        notes, findings = ([one.kind for one in found(audited) if one.is_note == note] for note in (True, False))
+        assert (notes, findings) == (["replaced", "replaced"], ["missing"])
+
     def test_newer_data_whose_run_ended_before_that_of_the_older(self, audited):
         overtaken_experiment(audited.folder / "claims.csv", "slow", newer=4)
         one = the_only(found(audited))
