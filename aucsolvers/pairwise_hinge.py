@@ -12,6 +12,7 @@ P(w) - D(a) >= P(w) - min P for every feasible a: each solver keeps track of one
 From top to bottom: estimators, drivers, order of visits, certificates, kernels.
 """
 
+import hashlib
 import logging
 from functools import partial
 from itertools import pairwise
@@ -203,6 +204,9 @@ class AUCMSGD(LinearScorer):
         Largest number of epochs of k updates. The published budget is one.
     random_state : int, Generator, RandomState or None, default=None
         Seeds the order of visits.
+    warm_start : bool, default=False
+        Go on with the visits of the previous fit, for up to max_iter epochs more: with the same rows and ``order``, for
+        whose dual variables the sum of the steps stands, and any lam. Other data start cold.
 
     Attributes
     ----------
@@ -244,24 +248,45 @@ class AUCMSGD(LinearScorer):
     ('converged', True, 1.0)
     """
 
-    def __init__(self, lam=1e-3, *, order="permutation", tol=1e-3, max_iter=100, random_state=None):
+    def __init__(self, lam=1e-3, *, order="permutation", tol=1e-3, max_iter=100, random_state=None, warm_start=False):
         self.lam = lam
         self.order = order
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.warm_start = warm_start
 
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         _check_common(self)
+        check_flags(self, "warm_start")
 
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
-        state = {"generator": as_generator(self.random_state)}
+        visited = (self.order, _fingerprint(X, y)) if self.warm_start else None
+        state = self._state_to_go_on(visited) or {"generator": as_generator(self.random_state)}
         result = modified_gradient_descent(X, y, self.lam, self.order, self.tol, self.max_iter, state)
+        self._state = {"visited": visited, "lam": self.lam, "run": result.state} if self.warm_start else None
         return self._publish(result, X, y)
+
+    def _state_to_go_on(self, visited):
+        state = getattr(self, "_state", None) if self.warm_start else None
+        if state is None:
+            return None
+        if state["visited"] != visited:
+            logger.info("starting cold: the steps so far were made with other rows or in another order")
+            return None
+        return state["run"] | ({} if state["lam"] == self.lam else {"lower_bound": 0.0})
+
+
+def _fingerprint(X, y):
+    """Return a digest of rows and labels, which tells whether they are those of another fit."""
+    digest = hashlib.sha256(repr((X.shape, X.dtype.str)).encode())
+    for array in (X.data, X.indices, X.indptr, y) if sparse.issparse(X) else (X, y):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
 
 
 def _check_common(solver):

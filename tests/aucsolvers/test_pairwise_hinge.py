@@ -22,6 +22,7 @@ from aucsolvers import pairwise_hinge as module
 from aucsolvers._pairwise import split_classes
 from aucsolvers._rows import as_rows
 from aucsolvers.metrics import auc, auc_of_classes, mean_pair_hinge, pairwise_hinge_objective
+from aucsolvers.ordinal import SVMOR
 from aucsolvers.pairwise_hinge import AUCMSGD, AUCSDCD, epoch_visits
 
 SOLVERS = [AUCSDCD, AUCMSGD]
@@ -399,15 +400,38 @@ class TestGoingOn:
         X, y = small(20, 30)
         assert len(pickle.dumps(AUCSDCD(lam=0.1).fit(X, y))) < 8 * 600
 
+    @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
     @pytest.mark.parametrize("order", ORDERS)
-    def test_a_driver_goes_on_from_its_state(self, order):
+    def test_gradient_steps_go_on_where_they_ended(self, order, storage):
         X, y = small(20, 30)
-        run = module.modified_gradient_descent
-        whole = run(X, y, 1e-3, order, 0.0, 6, {"generator": np.random.default_rng(0)})
-        first = run(X, y, 1e-3, order, 0.0, 2, {"generator": np.random.default_rng(0)})
-        second = run(X, y, 1e-3, order, 0.0, 4, first.state)
-        np.testing.assert_array_equal(second.w, whole.w)
-        assert second.dual_gap == whole.dual_gap
+        whole = AUCMSGD(order=order, tol=0.0, max_iter=6, random_state=0).fit(storage(X), y)
+        model = AUCMSGD(order=order, tol=0.0, max_iter=2, random_state=0, warm_start=True).fit(storage(X), y)
+        model = pickle.loads(pickle.dumps(model)).set_params(max_iter=4).fit(storage(X), y)
+        np.testing.assert_array_equal(model.coef_, whole.coef_)
+        assert (model.dual_gap_, model.n_iter_) == (whole.dual_gap_, 4)
+        assert model.set_params(tol=10.0).fit(storage(X), y).n_iter_ == 0
+
+    @pytest.mark.parametrize("order", ORDERS)
+    def test_gradient_steps_of_other_rows_or_another_order_are_no_start(self, order):
+        """Their sum would stand for dual variables of these rows, and certify what it does not know."""
+        X, y = small(20, 30)
+        options = {"tol": 0.0, "max_iter": 3, "random_state": 0}
+        other = ORDERS[1 - ORDERS.index(order)]
+        for first in ((AUCMSGD(order=order, warm_start=True, **options), X[::-1]),
+                      (AUCMSGD(order=other, warm_start=True, **options), X)):  # fmt: skip
+            model = first[0].fit(first[1], y).set_params(order=order).fit(X, y)
+            cold = AUCMSGD(order=order, **options).fit(X, y)
+            np.testing.assert_array_equal(model.coef_, cold.coef_)
+            assert model.dual_gap_ == cold.dual_gap_
+
+    @pytest.mark.parametrize("order", ORDERS)
+    @pytest.mark.parametrize("factor", [0.5, 2.0])
+    def test_gradient_steps_with_another_lam_are_certified_for_it(self, order, factor):
+        X, y = small(20, 30)
+        model = AUCMSGD(1e-2, order=order, tol=1e-2, max_iter=400, random_state=0, warm_start=True).fit(X, y)
+        model.set_params(lam=factor * 1e-2).fit(X, y)
+        best = SVMOR(factor * 1e-2, tol=1e-10).fit(X, y).objective_
+        assert -1e-9 <= model.objective_ - best <= model.dual_gap_ + 1e-12
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
