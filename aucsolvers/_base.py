@@ -151,7 +151,7 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
 def _caller_level():
     """Return the stacklevel with which the function that calls this warns in the name of whoever called the package."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == "aucsolvers":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "aucsolvers":
         frame, level = frame.f_back, level + 1
     return level
 

@@ -358,6 +358,7 @@ class _Run:
         if status == MAX_ITER and self.idle >= PATIENCE:
             logger.info("no progress in %d iterations: rounding limits the gap to %.3g", self.idle, gap)
         (_, threshold), history = Ranking(scores, y > 0).auc_and_threshold(), self.trace.as_history()
+        history["dual_gap"][-1] = gap
         found = w, -threshold, self.best.objective, gap, self.n_iter, status, history, state
         return SolverResult(*found, at_zero=self.at_zero, target=self.target)
 

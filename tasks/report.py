@@ -253,15 +253,16 @@ def _thousands(value: float) -> str:
     return f"{value:,.0f}".replace(",", "\u202f")
 
 
-def summary_table(result: ExperimentResult, width: int = 80) -> Group:
-    """Return the table for the console: failed cells in place, their reasons underneath.
+def summary_table(result: ExperimentResult, width: int = 80, text: int = 80) -> Group:
+    """Return the table for the console: failed cells in place, their reasons underneath, in ``text`` columns.
 
     Below WIDE columns names would be cut to pieces: there each data set has a table of its own, with fewer columns.
     """
     rows, score = summary_rows(result), ranked_by(result)
+    notes = [Constrain(note, text) for note in _notes(rows)]
     heading = Text(result.name, style="italic")
     if width >= WIDE:
-        return Group(heading, _table(rows, CELLS, score), *_notes(rows))
+        return Group(heading, _table(rows, CELLS, score), *notes)
     shown = ["method", *(name for name in CELLS if name not in ("dataset", "solver", "sampler", "secs"))]
     if width < NARROW:
         shown.remove("G-mean ± sd" if score == AUC else "AUC ± sd")
@@ -270,7 +271,7 @@ def summary_table(result: ExperimentResult, width: int = 80) -> Group:
         for dataset in dict.fromkeys(row.dataset for row in rows)
         for part in (Text(dataset, style="bold"), _table([r for r in rows if r.dataset == dataset], shown, score))
     ]
-    return Group(heading, *tables, *_notes(rows))
+    return Group(heading, *tables, *notes)
 
 
 def _table(rows: Sequence[SummaryRow], names: Sequence[str], score: Score) -> Table:
@@ -350,7 +351,7 @@ def console_report(result: ExperimentResult, width: int = 80, text: int = 80) ->
     reference = beside(result)
     if reference:
         notes.append(_note(reference["source"], in_short(reference)))
-    return Group(summary_table(result, width), "", *(Constrain(note, text) for note in notes))
+    return Group(summary_table(result, width, text), "", *(Constrain(note, text) for note in notes))
 
 
 def held_out_sentences(result: ExperimentResult, dataset: Dataset) -> list[str]:

@@ -114,7 +114,7 @@ def test_the_threshold_is_that_of_the_committee_held_out_as_one():
 
 def test_the_certificate_is_the_least_certified_members():
     def solver(status, gap, unit=1.0):
-        return SimpleNamespace(status_=status, dual_gap_=gap, history_={"objective": np.array([unit])})
+        return SimpleNamespace(status_=status, dual_gap_=gap, gap_unit_=unit)
 
     def least(*solvers):
         return least_certified([Committee([[one] for one in solvers])])

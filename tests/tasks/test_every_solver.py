@@ -83,7 +83,7 @@ def test_it_trains_scores_and_is_kept(data, method):
     scores, _ = score_rows(model, test)
     assert floor < scores.auc <= 1
     assert np.isfinite([model.objective, model.dual_gap, model.threshold, scores.gmean]).all()
-    assert model.dual_gap >= -1e-9 * model.scale  # up to rounding
+    assert model.dual_gap >= -1e-9 * model.gap_unit  # up to rounding
     assert model.status in ("converged", "max_iter")
     ranker = make_ranker(model, dataset)
     copy = skops.io.loads(skops.io.dumps(ranker), trusted=trusted_types(ranker))

@@ -581,7 +581,7 @@ class TestCrash:
     def test_rollbacks_and_deletions_killed(self, client, ledger, model, driver, register, action):
         register(), register(), register(promote=False)
         kills = 0
-        for line in range(90, 10_000, 50):
+        for line in range(90, 10_000, 30):
             before = state(client, model)
             change = {"model": model, "reason": "why"} | ({"number": max(before)} if action == "delete_version" else {})
             _, killed = driver.change(client, ledger, action, change, kill_at=line)
