@@ -176,7 +176,7 @@ def _show(result: Any, report: Path) -> None:
     from tasks.store import tracking_uri
 
     console = wide_console()
-    console.print(console_report(result, console.width, console.width if console.is_terminal else TEXT), "")
+    console.print(console_report(result, console.width, None if console.is_terminal else TEXT), "")
     console.print(f"report   {relative(report)}", highlight=False, soft_wrap=True)
     uri = tracking_uri()
     console.print(f"MLflow   {uri if uri.startswith('http') else 'aucflow ui'}", highlight=False)

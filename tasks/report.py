@@ -253,8 +253,8 @@ def _thousands(value: float) -> str:
     return f"{value:,.0f}".replace(",", "\u202f")
 
 
-def summary_table(result: ExperimentResult, width: int = 80, text: int = 80) -> Group:
-    """Return the table for the console: failed cells in place, their reasons underneath, in ``text`` columns.
+def summary_table(result: ExperimentResult, width: int = 80, text: int | None = None) -> Group:
+    """Return the table for the console: failed cells in place, their reasons underneath, in at most ``text`` columns.
 
     Below WIDE columns names would be cut to pieces: there each data set has a table of its own, with fewer columns.
     """
@@ -333,10 +333,10 @@ def left_out_in_short(candidates: Sequence[str]) -> str:
     return f"the search went without {words}, which could not be fitted in every inner fold (-v tells why)."
 
 
-def console_report(result: ExperimentResult, width: int = 80, text: int = 80) -> Group:
+def console_report(result: ExperimentResult, width: int = 80, text: int | None = None) -> Group:
     """Return the report as text: the table, then each data set's best method with its interval and its checks.
 
-    The table has ``width`` columns, sentences have ``text``.
+    The table has ``width`` columns, sentences at most ``text``: by default what the console has.
     """
     rows = summary_rows(result)
     notes = []

@@ -40,8 +40,10 @@ def bare_environment(home):
 @cache
 def prefect_url():
     """Return the address of a server that lives as long as this process: a run needs as long to start one as itself."""
-    # Prefect keeps other things there too, which a test before may have made it write
-    shutil.copytree(prefect_home(), os.environ["PREFECT_HOME"], dirs_exist_ok=True)
+    home = Path(os.environ["PREFECT_HOME"])
+    if not (home / "prefect.db").exists():  # else a run in this process has a server on it already
+        # Prefect keeps other things there too, which a test before may have made it write
+        shutil.copytree(prefect_home(), home, dirs_exist_ok=True)
     server = server_of_this_process()
     server.wait()
     return server.url
