@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flows.console import TEXT, wide_console
+from flows.console import TEXT, report_console, wide_console
 from flows.waiting import waiting
 from tasks import catalogue, datasets
 from tasks.configuration import ExperimentConfig, MethodConfig, load_config, parse, parse_config
@@ -140,10 +140,10 @@ def ui_command(port: int) -> None:
     """Become ``mlflow server`` on loopback."""
     from tasks import store
 
-    store.existing()
     uri = store.tracking_uri()
     if not uri.startswith(("sqlite:", "postgresql", "mysql", "mssql")):
         raise BadInput(f"MLFLOW_TRACKING_URI names a server that has pages of its own: open {uri} in a browser.")
+    store.existing()
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     console = Console(highlight=False)
@@ -175,7 +175,7 @@ def _show(result: Any, report: Path) -> None:
     from tasks.report import console_report
     from tasks.store import tracking_uri
 
-    console = wide_console()
+    console = report_console()
     console.print(console_report(result, console.width, None if console.is_terminal else TEXT), "")
     console.print(f"report   {relative(report)}", highlight=False, soft_wrap=True)
     uri = tracking_uri()

@@ -1,6 +1,7 @@
 """Where results go: a console as wide as it should be, JSON, and the exit codes that commands share."""
 
 import json
+import os
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +16,11 @@ def wide_console() -> Console:
     """Return the console of standard output, wide where it is no terminal."""
     found = Console()
     return found if found.is_terminal else Console(width=WIDE)
+
+
+def report_console() -> Console:
+    """Return the console of standard output as COLUMNS says, and a wide one only where nothing tells a width."""
+    return Console() if os.environ.get("COLUMNS") else wide_console()
 
 
 def print_json(value: Any) -> None:

@@ -86,7 +86,7 @@ def _open() -> tuple[Any, Any]:
     from flows.commands import recover
     from tasks import store
 
-    store.existing("aucflow retrain")
+    client = store.existing("aucflow retrain")
     store.check_store()
     recover()
-    return store.open_store(), store.ledger()
+    return client, store.ledger()
