@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from rich.console import Group
+from rich.console import Console, Group
 from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
@@ -38,6 +38,7 @@ THRESHOLDS = {
 }
 MOST_NAMED = 3  # candidates, of those that a search went without
 WIDE, NARROW = 80, 54  # columns for all of these, and for "method" in place of the first three, without the seconds
+BROAD = 10_000  # columns in which a table's own width is measured
 
 
 @dataclass(frozen=True)
@@ -256,13 +257,14 @@ def _thousands(value: float) -> str:
 def summary_table(result: ExperimentResult, width: int = 80, text: int | None = None) -> Group:
     """Return the table for the console: failed cells in place, their reasons underneath, in at most ``text`` columns.
 
-    Below WIDE columns names would be cut to pieces: there each data set has a table of its own, with fewer columns.
+    Below WIDE columns, and where names would be cut, each data set has a table of its own, with fewer columns.
     """
     rows, score = summary_rows(result), ranked_by(result)
     notes = [Constrain(note, text) for note in _notes(rows)]
     heading = Text(result.name, style="italic")
-    if width >= WIDE:
-        return Group(heading, _table(rows, CELLS, score), *notes)
+    whole = _table(rows, CELLS, score)
+    if width >= max(WIDE, Console(width=BROAD).measure(whole).maximum):
+        return Group(heading, whole, *notes)
     shown = ["method", *(name for name in CELLS if name not in ("dataset", "solver", "sampler", "secs"))]
     if width < NARROW:
         shown.remove("G-mean ± sd" if score == AUC else "AUC ± sd")

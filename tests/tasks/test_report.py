@@ -350,6 +350,16 @@ def test_a_narrow_console_gets_fewer_columns_and_no_name_in_pieces(width):
     assert all(("G-mean ± sd" in line) == (width >= 54) and "certificate" in line for line in headers)
 
 
+def test_a_long_name_is_not_cut_to_pieces_where_a_table_of_its_own_holds_it():
+    name = "led7digit-0-2-4-5-6-7-8-9_vs_1"
+    (dataset, *_), cells = experiment().datasets, [replace(cell, dataset=name) for cell in experiment().results[:3]]
+    long = replace(experiment(), datasets=(replace(dataset, name=name),), findings={}, results=tuple(cells))
+    for width, times in ((80, 1), (160, 3)):  # above a table of its own, and in each row
+        lines = console_text(long, width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert sum(line.startswith(name) for line in lines) == times
+
+
 def test_console_prints_markup_instead_of_obeying_it():
     assert "[red]x[/]" in console_text(renamed(experiment(), "[red]x[/]"))
 
