@@ -555,7 +555,8 @@ def load_config(name_or_path: str, **overrides: Any) -> ExperimentConfig:
             f"{path}: expected keys such as datasets and methods, got {_kind(data)}. See configs/experiments."
         )
     base = path.resolve().parent
-    return parse_config(resolve_paths({"name": path.stem} | data, base) | overrides, str(path))
+    data = resolve_paths({"name": path.stem} | data, base) | overrides
+    return parse(ExperimentConfig, data, str(path), path, overrides)
 
 
 def parse_config(data: dict[str, Any], origin: str) -> ExperimentConfig:

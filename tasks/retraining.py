@@ -100,7 +100,7 @@ def load_retrain_config(name_or_path: str, **overrides: Any) -> RetrainConfig:
     if not isinstance(tree, dict):
         raise BadInput(f"{path}: expected keys such as model, data and method, got none. See configs/retrain.")
     (data,) = resolve_paths({"datasets": [tree.get("data")]}, path.resolve().parent)["datasets"]
-    return parse(RetrainConfig, tree | {"data": data} | overrides, str(path))
+    return parse(RetrainConfig, tree | {"data": data} | overrides, str(path), path, overrides)
 
 
 # Has anything changed? --------------------------------------------------------------------------------------------

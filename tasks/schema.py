@@ -1,9 +1,11 @@
 """What every YAML file of ours has in common: version 1.2, sections that refuse unknown keys, errors in one line."""
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -12,6 +14,7 @@ from tasks.errors import BadInput, nearest
 NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"  # of an experiment or a model, which are parts of addresses
 METHOD_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._+-]*$"
 TITLE = r"^[^/\\\x00-\x1f]+$"  # of a data set
+UNKNOWN_KEY = "unknown_key"
 
 
 class Strict(BaseModel):
@@ -26,22 +29,31 @@ class Strict(BaseModel):
             known = tuple(cls.model_fields)
             for key in data:
                 if key not in known:
-                    raise ValueError(f"Expected keys out of {', '.join(known)}; got '{key}'.{nearest(key, known)}")
+                    words = f"Expected keys out of {', '.join(known)}; got '{key}'.{nearest(key, known)}"
+                    raise PydanticCustomError(UNKNOWN_KEY, "{words}", {"words": words, "key": key})
         return data
 
 
 Section = TypeVar("Section", bound=Strict)
 
 
-def parse(section: type[Section], data: Any, origin: str) -> Section:
-    """Return data validated as one section of a config."""
+def parse(
+    section: type[Section], data: Any, origin: str, file: Path | None = None, overridden: Container[str] = ()
+) -> Section:
+    """Return data validated as one section of a config.
+
+    What is wrong is told with its line of ``file``, where the data are from but for the keys that were overridden.
+    """
     try:
         return section.model_validate(data)
     except UnicodeEncodeError as error:
         odd = error.object[error.start : error.end]
         raise BadInput(f"{origin}: expected texts of whole characters, got {odd!r}. Mend the file.") from None
     except ValidationError as error:
-        raise BadInput(f"{origin}: {_first_error(error)}") from None
+        first, *more = _problems(error)
+        at, others = (_lines(file, found, overridden) if file else "" for found in ([first], more))
+        rest = f" (and {len(more)} more{others})" if more else ""
+        raise BadInput(f"{origin}{at}: {_told(first)}{rest}") from None
 
 
 def read_yaml(path: Path) -> Any:
@@ -62,16 +74,35 @@ def read_yaml(path: Path) -> Any:
         raise BadInput(f"{path}: expected a readable file, got: {error.strerror}. Check its permissions.") from None
 
 
-def _first_error(error: ValidationError) -> str:
+def _problems(error: ValidationError) -> list[Any]:
     problems = error.errors(include_url=False)
     places = [p["loc"] for p in problems]
     # an item that was refused also leaves its list too short: only the cause is told
-    problems = [p for p in problems if not any(q != p["loc"] and q[: len(p["loc"])] == p["loc"] for q in places)]
-    first = problems[0]
-    place = ".".join(str(part) for part in first["loc"]) or "config"
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    message = _in_words(first)
-    return f"{place}: {message if message.endswith('?') else message.rstrip('.') + '.'}{more}"
+    return [p for p in problems if not any(q != p["loc"] and q[: len(p["loc"])] == p["loc"] for q in places)]
+
+
+def _told(problem: Any) -> str:
+    place = ".".join(str(part) for part in problem["loc"]) or "config"
+    message = _in_words(problem)
+    return f"{place}: {message if message.endswith('?') else message.rstrip('.') + '.'}"
+
+
+def _lines(file: Path, problems: list[Any], overridden: Container[str]) -> str:
+    """Return ``", lines 4, 7"`` for the lines of the file that problems are on, or an empty string."""
+    tree = YAML(typ="rt", pure=True).load(file.read_text(encoding="utf-8"))
+    places = [(*p["loc"], p.get("ctx", {}).get("key")) for p in problems]
+    lines = sorted({_line(tree, place) for place in places if place[0] not in overridden} - {None})
+    return f", line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}" if lines else ""
+
+
+def _line(tree: Any, place: tuple[Any, ...]) -> int | None:
+    """Return the line of the innermost part of a place that a round-trip tree has of its own, not merged into it."""
+    line = None
+    for part in place:
+        if not isinstance(tree, dict | list) or part not in (tree.lc.data or {}):
+            break
+        line, tree = tree.lc.data[part][0] + 1, tree[part]
+    return line
 
 
 EXPECTED = {
@@ -99,6 +130,8 @@ def _in_words(problem: Any) -> str:
         return "expected this key, got none. Add it"
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
+    if problem["type"] == UNKNOWN_KEY:
+        return str(problem["ctx"]["words"])
     wanted = EXPECTED.get(problem["type"])
     if problem["type"] == "string_pattern_mismatch":
         wanted = PATTERNS.get(problem["ctx"]["pattern"])

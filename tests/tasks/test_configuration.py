@@ -275,6 +275,29 @@ def test_unreadable_yaml_is_one_line_with_the_line_number(tmp_path, text, words)
         assert word in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("methods", "overrides", "place", "more"),
+    [
+        ("- sdcd\n- {solver: sdcd, sampler: u9}\n", {}, ", line 5: methods.1.sampler:", ""),
+        ("- sdcd\n-\n    solver: sdcd\n    params:\n      lam: -1\n", {}, ", line 6: methods.1", ""),
+        ("- sdcd\nvalidation:\n  inner_folds: 2\n  fold: 3\n", {}, ", line 7: validation:", ""),
+        ("- sdcd\nmehtods: 2\n", {}, ", line 5: config:", ""),
+        ("- {solver: 1, sampler: u9}\n- sdcdd\nseed: x\n", {}, ", line 6: seed:", " (and 3 more, lines 4, 5)"),
+        ("- &a\n  solver: sdcd\n- <<: *a\n  bogus: 1\n", {}, ", line 7: methods.1:", ""),
+        ("- sdcd\n- sdcd\n", {}, ": config: Expected each method once", ""),
+        ("- sdcd\nworkers: 2\n", {"workers": 0}, ": workers:", ""),
+        ("- sdcdd\nworkers: 2\n", {"workers": 0}, ", line 4: methods.0", " (and 1 more)"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path, methods, overrides, place, more):
+    path = tmp_path / "config.yaml"
+    path.write_text(f"name: x\ndatasets: [wine]\nmethods:\n{methods}")
+    with pytest.raises(BadInput) as caught:
+        load_config(str(path), **overrides)
+    assert str(caught.value).startswith(f"{path}{place}")
+    assert str(caught.value).endswith(more) and ("more" in str(caught.value)) == bool(more)
+
+
 def test_bytes_that_are_not_text(tmp_path):
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\xff\xfe\x00name: x")
