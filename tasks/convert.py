@@ -114,13 +114,7 @@ def load(dataset: Dataset) -> Table:
 @lru_cache(maxsize=4)
 def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     """Return arrays and classes; the last few are kept, for every stage of every method asks for the same ones."""
-    for file in (raw, raw.labels) if raw.labels else (raw,):
-        found = file_sha256(file.path) if file.path.is_file() else "no file"
-        if found != file.sha256:
-            raise RunFailed(
-                f"{raw.name}: expected {file.path} with SHA-256 {file.sha256[:16]}…, got {found[:16]}. "
-                "The file changed during the run: start the run again."
-            )
+    _refuse_changed(raw)
     raw_table = read(raw, rule.delimiter, rule.drop)
     if raw_table.X.shape[0] == 0:
         raise BadInput(f"{raw.path.name}: expected rows of data, got none. Give a file with rows.")
@@ -144,6 +138,16 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     y.flags.writeable = False
     table = Table(X, y)
     return _Converted(table, classes, dropped, set_aside, renamed, layout, *table_digests(table))
+
+
+def _refuse_changed(raw: RawFile) -> None:
+    for file in (raw, raw.labels) if raw.labels else (raw,):
+        found = file_sha256(file.path) if file.path.is_file() else "no file"
+        if found != file.sha256:
+            raise RunFailed(
+                f"{raw.name}: expected {file.path} with SHA-256 {file.sha256[:16]}…, got {found[:16]}. "
+                "The file changed during the run: start the run again."
+            )
 
 
 # The target -------------------------------------------------------------------------------------------------------

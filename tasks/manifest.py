@@ -150,13 +150,7 @@ def _fold(sample: Sample, model: FittedModel, evaluation: Evaluation | None, see
     section = {
         "fold": model.fold,
         "seeds": {name: seed_for(seed, name, model.fold) for name in ("sample", "train")},
-        "sample": {
-            "scheme": sample.scheme,
-            "kept_sha256": array_sha256(sample.rows),
-            "n_kept": len(sample.rows),
-            "added_sha256": None if sample.added is None else state_sha256([sample.added.X, sample.added.y]),
-            "n_added": sample.n_added,
-        },
+        "sample": _sample(sample),
         "search": model.search,
         "chosen": model.chosen,
         "solver": f"{type(solver).__module__}.{type(solver).__qualname__}",
@@ -179,6 +173,17 @@ def _fold(sample: Sample, model: FittedModel, evaluation: Evaluation | None, see
             "test_scores_sha256": evaluation.test_scores_sha256,
         }
     return plain(section)
+
+
+def _sample(sample: Sample) -> dict[str, Any]:
+    """Return what was drawn: the rows kept, by the digest of their numbers, and those made."""
+    return {
+        "scheme": sample.scheme,
+        "kept_sha256": array_sha256(sample.rows),
+        "n_kept": len(sample.rows),
+        "added_sha256": None if sample.added is None else state_sha256([sample.added.X, sample.added.y]),
+        "n_added": sample.n_added,
+    }
 
 
 def _member(chain: Pipeline) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -263,21 +264,7 @@ def parse_records(
     if not len(lines):
         return pd.DataFrame({i: np.empty(0) for i in range(width)}), {}
 
-    def parse(texts: Iterable[int]) -> pd.DataFrame:
-        return pd.read_csv(
-            io.StringIO(body),
-            sep=delimiter,
-            header=None,
-            names=range(width),
-            dtype=dict.fromkeys(texts, object),
-            index_col=False,
-            na_values=list(MISSING),
-            keep_default_na=False,
-            skipinitialspace=True,
-            float_precision="round_trip",  # correctly rounded, hence the same on every platform
-            low_memory=False,  # a column's type is judged on the whole column
-        )
-
+    parse = partial(_parse_csv, body, delimiter, width)
     try:
         frame = parse(texts or ())
     except (ValueError, OverflowError) as error:
@@ -297,6 +284,23 @@ def parse_records(
         marks = {i: _marks(spelt[i]) for i in frame}
     as_texts = {*(texts or ()), *(i for i, found in marks.items() if found >= AMBIGUOUS)}
     return pd.DataFrame({i: _tidy(frame[i], delimiter == ";", i in as_texts) for i in frame}), marks
+
+
+def _parse_csv(body: str, delimiter: str, width: int, texts: Iterable[int]) -> pd.DataFrame:
+    """Return the columns, those of ``texts`` as they are spelt."""
+    return pd.read_csv(
+        io.StringIO(body),
+        sep=delimiter,
+        header=None,
+        names=range(width),
+        dtype=dict.fromkeys(texts, object),
+        index_col=False,
+        na_values=list(MISSING),
+        keep_default_na=False,
+        skipinitialspace=True,
+        float_precision="round_trip",  # correctly rounded, hence the same on every platform
+        low_memory=False,  # a column's type is judged on the whole column
+    )
 
 
 def _marks(column: pd.Series) -> frozenset[str]:

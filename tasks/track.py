@@ -191,14 +191,26 @@ def _sign(run: TrackedRun, manifest: bytes) -> str | None:
 
 
 def _manifest(run: TrackedRun, status: str, reason: str | None, end_time: int) -> dict[str, Any]:
-    info = run.run.info
     with ExitStack() as stack:
-        uris = {"run": info.artifact_uri}
+        uris = {"run": run.run.info.artifact_uri}
         if run.logged.model:
             uris["model"] = run.logged.model["artifact_location"]
         folders = {name: stack.enter_context(store.artifact_folder(uri)) for name, uri in uris.items()}
         artifacts = artifact_sections(folders)
-    own = {
+    return {
+        "schema": SCHEMA,
+        **run.sections,
+        "run": _run_section(run) | {"ended": utc(end_time), "status": status, "reason": reason},
+        "store": run.logged.as_dict(),
+        "artifacts": artifacts,
+        "code": code_section(run.facts),
+        "environment": environment_section(run.facts),
+    }
+
+
+def _run_section(run: TrackedRun) -> dict[str, Any]:
+    info = run.run.info
+    return {
         "run_id": run.run_id,
         "experiment_id": info.experiment_id,
         "experiment": run.experiment,
@@ -207,19 +219,7 @@ def _manifest(run: TrackedRun, status: str, reason: str | None, end_time: int) -
         "parents": list(run.parents),
         "prefect_flow_run_id": run.facts["prefect_flow_run_id"],
         "started": utc(info.start_time),
-        "ended": utc(end_time),
         "user": run.facts["user"],
-        "status": status,
-        "reason": reason,
-    }
-    return {
-        "schema": SCHEMA,
-        **run.sections,
-        "run": own,
-        "store": run.logged.as_dict(),
-        "artifacts": artifacts,
-        "code": code_section(run.facts),
-        "environment": environment_section(run.facts),
     }
 
 
@@ -230,7 +230,24 @@ def track(
     """Log everything that one cell produced to its child run, the refitted model included."""
     run.sections.update(fold_sections(result, seed))
     announce("track", result.dataset, result.method)
-    solver = unwrapped(result.final.pipeline[-1])
+    settings = config.model_dump(include={"validation", "preprocessing"}, mode="json")
+    _log_params(run, _cell_params(dataset, method, result, config, seed) | _flat(settings))
+    _log_inputs(run, (dataset,))
+    _set_tags(run, {"mlflow.note.content": HOW_TO_READ})
+    # the model before the metrics, which can then name it; the other way round MLflow reads every metric back
+    model_id = _log_model(run, dataset, result.final)
+    metrics = [*_fold_metrics(result), *_mean_metrics(result), *_history_metrics(result.final)]
+    _log_metrics(run, metrics, model_id)
+    _log_curves(run, result)
+    _log_numbers(run, result)
+    log_text(run, "config.json", config.model_dump_json(indent=2))
+    log_text(run, "folds.json", json.dumps(_fold_table(result), indent=2))
+
+
+def _cell_params(
+    dataset: Dataset, method: MethodConfig, result: MethodResult, config: ExperimentConfig, seed: int
+) -> dict[str, Any]:
+    """Return what made the refitted model of a cell, those of solver, sampler and kernel under their names."""
     params = {
         "dataset": dataset.name,
         "dataset_sha256": dataset.sha256,
@@ -245,22 +262,13 @@ def track(
         "threshold": result.final.threshold,
         "threshold_set_on": result.final.threshold_set_on,
     }
+    solver = unwrapped(result.final.pipeline[-1])
     params |= {f"solver__{k}": v for k, v in solver.get_params().items()}
     params |= {f"sampler__{k}": v for k, v in method.sampler_settings.items()}
     kernel = chains(result.final.pipeline)[0].named_steps.get("kernel")
     if kernel is not None:
         params |= {f"kernel__{k}": v for k, v in kernel.get_params().items()} | {"gamma": kernel.gamma_}
-    _log_params(run, params | _flat(config.model_dump(include={"validation", "preprocessing"}, mode="json")))
-    _log_inputs(run, (dataset,))
-    _set_tags(run, {"mlflow.note.content": HOW_TO_READ})
-    # the model before the metrics, which can then name it; the other way round MLflow reads every metric back
-    model_id = _log_model(run, dataset, result.final)
-    metrics = [*_fold_metrics(result), *_mean_metrics(result), *_history_metrics(result.final)]
-    _log_metrics(run, metrics, model_id)
-    _log_curves(run, result)
-    _log_numbers(run, result)
-    log_text(run, "config.json", config.model_dump_json(indent=2))
-    log_text(run, "folds.json", json.dumps(_fold_table(result), indent=2))
+    return params
 
 
 def _log_model(run: TrackedRun, dataset: Dataset, final: FittedModel) -> str:
