@@ -917,25 +917,39 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
                 moment[a] += many[j] + 1.0
                 moment[b] -= many[j] + 1.0
         total += of_many[j]
-    # 4. each place: it is beyond the band of the runs that open after it, and in the band of the open ones
+    # 4. each place
+    steepness = 0.0 if one_by_one else steep
+    members, beyond = _sum_slopes(ordered, m, opened, closed, moment, steepness, reach, squared, of_places)
+    magnified = 1.0 if one_by_one else max(1.0, steep)
+    return first, last, members, beyond, of_places, of_many, loss, total, magnified
+
+
+@kernel()
+def _sum_slopes(ordered, m, opened, closed, moment, steep, reach, squared, of_places):
+    """Add each place's slopes to ``of_places``: of steepness ``steep`` in the band, none if 0, and 1 each beyond it.
+
+    Of m runs of places ``opened`` and ``closed`` count those that begin and end at each, ``moment`` is the sum of what
+    they add to a place's slope there. Returns members and beyond, as in _Band.
+    """
+    n = len(ordered) - 1
     members, beyond = np.empty(n), np.empty(n)
     seen = inside = 0
     inside_moment = 0.0
     for q in range(n):
+        # it is beyond the band of the runs that open after it, and in the band of the open ones
         seen += opened[q]
         inside += opened[q] - closed[q]
         inside_moment += moment[q]
         members[q], beyond[q] = inside, m - seen
         of_places[q] += beyond[q]
-        if inside > 0 and not one_by_one and not squared:
+        if inside > 0 and steep > 0.0 and not squared:
             of_places[q] += steep * (inside_moment + inside * (reach - ordered[q]))
     if squared:  # from above, each place has the slopes of the one before and what it is further below: nothing cancels
         slopes = 0.0
         for q in range(n - 1, -1, -1):
             slopes += moment[q] + (members[q + 1] * (ordered[q + 1] - ordered[q]) if q + 1 < n else 0.0)
             of_places[q] += slopes
-    magnified = 1.0 if one_by_one else max(1.0, steep)
-    return first, last, members, beyond, of_places, of_many, loss, total, magnified
+    return members, beyond
 
 
 @kernel()
