@@ -18,9 +18,11 @@ from aucsolvers._rows import REDUCE
 
 LOSSES = ("hinge", "squared_hinge")
 
-# Of ``best_multiple``: the part of the gap that is left above the least, the first step away from 1, most trials, and
-# the ratio from which on two ends are of different magnitudes.
-SCALED_TO, FIRST_STRETCH, MAX_TRIALS, FAR_APART = 0.01, 1e-3, 30, 4.0
+FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
+MAX_TRIALS = 30  # of steps, in a line search
+# Of ``best_multiple``: the part of the gap that is left above the least, the first step away from 1, and the ratio from
+# which on two ends are of different magnitudes.
+SCALED_TO, FIRST_STRETCH, FAR_APART = 0.01, 1e-3, 4.0
 
 
 def row_costs(C, class_weight, classes, y, sample_weight):

@@ -15,6 +15,8 @@ from aucsolvers._certify import Objective
 from aucsolvers._params import as_generator, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._rows import FLOATS, row_scores, stored_once, zeros_in_lines
 
+LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
+
 
 class OnlineScorer(LinearScorer):
     """Base of the online solvers: passes over the rows (``fit``) or a stream in chunks (``partial_fit``).

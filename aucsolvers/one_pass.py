@@ -16,9 +16,8 @@ from aucsolvers._jit import kernel
 from aucsolvers._params import check_count
 from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._rows import REDUCE, add_scaled, as_rows, dot_four, inner, leave, zeros_in_lines
-from aucsolvers._stream import OnlineScorer, check_step
+from aucsolvers._stream import LARGEST_ETA, OnlineScorer, check_step
 
-LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
 USUAL_RANK = 50  # of sketches, where memory allows it
 TOGETHER = 4  # rows that ``_add_four_outer`` adds
 BLOCK_ROWS = 4096  # rows whose random numbers are drawn at a time

@@ -23,6 +23,7 @@ from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._gram import add_both, add_squares, gram, room_for
+from aucsolvers._hinge import FLAT, LOSSES, MAX_TRIALS
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import split_classes
 from aucsolvers._params import check_choice, check_count, check_flags, check_non_negative, check_positive
@@ -44,7 +45,6 @@ from aucsolvers._rows import (
 logger = logging.getLogger(__name__)
 
 METHODS = ("newton", "cutting_plane")
-LOSSES = ("hinge", "squared_hinge")
 
 # Half widths of bands: the first holds all pairs at w = 0, so that its Newton step solves least squares; in bands below
 # the last, the rounding of scores decides which pairs are in.
@@ -63,8 +63,6 @@ ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be small
 FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
 ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
 LARGEST_THETA = 100.0  # times that slopes are made longer for a bound: what rounding is in them grows as its square
-FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
-MAX_TRIALS = 30  # of steps, in a line search
 # More than twice as many rows get their first w from this many, evenly spaced, solved to this gap relative to P; then
 # from 8 times as many, solved to a gap 8 times smaller, and so on. What comes next starts in a band so many times as
 # wide, as the two minima differ by more than the gap; and in the widest where Newton's part is more than FAR times P.

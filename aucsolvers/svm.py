@@ -21,7 +21,7 @@ from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._gram import gram
-from aucsolvers._hinge import LOSSES, best_multiple, dual_bounds, loss_and_gap, row_costs
+from aucsolvers._hinge import FLAT, LOSSES, MAX_TRIALS, best_multiple, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._prefetch import AHEAD, prefetch_row
@@ -60,8 +60,6 @@ CROWDED_ABOVE = 2**16  # columns of sparse rows, whose weights no longer fit int
 LARGEST_HESSIAN = 1024  # features: the matrix then takes 8 MiB
 WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
 NARROWING = 2.0
-FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
-MAX_TRIALS = 30  # of steps, in a line search
 POLISHED_ENTRIES = 2**11  # at most so many entries of X are solved to rounding: some tens of microseconds
 ROUNDED = 1e-15  # of P: what a gap may be that nothing but rounding is left of
 # Steps that neither made the gap smaller, by more than its last digits, nor promised to lower P by such a part of it,

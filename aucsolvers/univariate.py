@@ -15,9 +15,8 @@ from aucsolvers._certify import EXPONENTIAL
 from aucsolvers._jit import kernel
 from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._rows import REDUCE, add, as_rows, dot, squared_norm, zeros_in_lines
-from aucsolvers._stream import OnlineScorer, check_step
+from aucsolvers._stream import LARGEST_ETA, OnlineScorer, check_step
 
-LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
 SMALLEST_SCALE = 1e-100
 
 

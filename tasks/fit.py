@@ -105,7 +105,7 @@ def build_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any
     factor = given.pop(GAMMA_FACTOR, None)
     if factor is not None and X is not None:
         given["gamma"] = factor * scale_gamma(X)
-    solver = _build(catalogue.solver(method.solver), method.params | given, seed)
+    solver = catalogue.solver(method.solver).build_seeded(seed, **(method.params | given))
     return solver if hasattr(solver, "decision_function") else ProbabilityScorer(solver)
 
 
@@ -115,12 +115,7 @@ def build_kernel(method: MethodConfig, chosen: dict[str, Any], seed: int) -> Any
     if entry is None:
         return None
     given = {GAMMA_FACTOR: chosen[GAMMA_FACTOR]} if GAMMA_FACTOR in chosen else {}
-    return _build(entry, method.kernel_params | given, seed_for(seed, "kernel"))
-
-
-def _build(entry: catalogue.Entry, params: dict[str, Any], seed: int) -> Any:
-    seeded = {"random_state": seed} if "random_state" in entry.parameter_names() else {}
-    return entry.build(**params, **seeded)
+    return entry.build_seeded(seed_for(seed, "kernel"), **(method.kernel_params | given))
 
 
 def refuse_too_large(method: MethodConfig, samples: tuple[Sample, ...]) -> None:

@@ -105,8 +105,7 @@ def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed:
     entry = catalogue.sampler(method.sampler)
     if entry is None:
         return Drawn(np.arange(len(y)), method.sampler)
-    seeded = {"random_state": seed} if "random_state" in entry.parameter_names() else {}
-    sampler = entry.build(**method.sampler_settings, **seeded)
+    sampler = entry.build_seeded(seed, **method.sampler_settings)
     _fit_neighbours(sampler, y, method)
     # of two equally large classes our samplers spare the one that sorts first: the positive one, then
     sign = -1 if entry.is_ours and 2 * np.count_nonzero(y > 0) == len(y) and not _names_labels(sampler) else 1
