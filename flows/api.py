@@ -19,9 +19,10 @@ from tasks.values import ExperimentResult
 
 
 def run(
-    data: pd.DataFrame | str | Path,
+    data: pd.DataFrame | str | Path | None = None,
     target: str | None = None,
     *,
+    config: str | Path | None = None,
     positive: Any = None,
     methods: Sequence[str] = (),
     folds: int | None = None,
@@ -30,7 +31,7 @@ def run(
     name: str | None = None,
     format: str | None = None,
 ) -> ExperimentResult:
-    """Run methods on a table and return what `aucflow run` shows; ``mlruns/`` is made in the current folder.
+    """Run methods on a table, or a config, and return what `aucflow run` shows; ``mlruns/`` is in the current folder.
 
     Prefect, MLflow and warnings are silent while it runs.
 
@@ -41,13 +42,15 @@ def run(
         ``AUCFLOW_HOME/frames``, under the digest of its contents, so that the run can be traced to it.
     target : str
         The column that holds the class.
+    config : str or path
+        In place of data: a config file, or the name of one that is shipped.
     positive, methods, folds, seed, workers, name, format
         As the options of `aucflow run`; each of ``methods`` is one ``--method``, such as "auto+linear_svm".
 
     Raises
     ------
     BadInput
-        If the table or an option cannot be used; nothing is written to the store.
+        If table, config or an option cannot be used; nothing is written to the store.
     RunFailed
         If a part of the experiment failed; its reason is in MLflow.
 
@@ -58,7 +61,10 @@ def run(
         from flows.api import run
         result = run(frame, "fraud", positive="yes", methods=("svm_or", "auto+linear_svm"), seed=7)
         {cell.method: cell.mean_sd("auc") for cell in result.results}
+        run(config="claims.yaml", folds=10).as_frame()
     """
+    if (data is None) == (config is None):
+        raise BadInput(f"Expected either data or a config, got {'neither' if data is None else 'both'}. Give one.")
     options = {"target": target, "positive": positive, "methods": tuple(methods), "folds": folds, "seed": seed}
     options |= {"workers": workers, "name": name, "format_": format}
     with quiet():
@@ -68,9 +74,9 @@ def run(
             # the file's name holds a digest; what is drawn at random goes by the data set's name
             name = name or "frame"
             options |= {"data": str(_kept(data, name)), "dataset": name, "name": name}
-        else:
+        elif data is not None:
             options["data"] = str(data)
-        return run_flow(make_config(None, options))[0]
+        return run_flow(make_config(None if config is None else str(config), options))[0]
 
 
 def _kept(frame: pd.DataFrame, name: str) -> Path:

@@ -13,9 +13,9 @@ from pydantic import Field, field_validator, model_validator
 
 from tasks import catalogue
 from tasks.catalogue import GAMMA_FACTOR
-from tasks.datasets import OPENML, Conversion, find, suites
+from tasks.datasets import OPENML, Conversion, entries, find, suites
 from tasks.errors import BadInput, nearest
-from tasks.files import COMPRESSIONS
+from tasks.files import COMPRESSIONS, format_by_name
 from tasks.schema import METHOD_NAME, NAME, TITLE, Strict, parse, read_yaml
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
@@ -567,6 +567,9 @@ def parse_config(data: dict[str, Any], origin: str) -> ExperimentConfig:
 def find_config(name_or_path: str, folder: str = "experiments") -> Path:
     """Return the config file of a path, or of a name among those that are shipped in a folder of configs/."""
     path = Path(name_or_path).expanduser()
+    if path.is_file() and format_by_name(path) is not None:
+        hint = f"Run it by `aucflow run --data {path}`" if folder == "experiments" else "Name it in a config"
+        raise BadInput(f"Expected a config, got {path}, a data file by its name. {hint}.")
     if path.is_file():
         return path
     shipped = {p.stem: p for p in sorted((catalogue.CONFIGS / folder).glob("*.yaml"))}
@@ -578,10 +581,10 @@ def find_config(name_or_path: str, folder: str = "experiments") -> Path:
         return known
     if path.is_dir():
         raise BadInput(f"Expected a config file, got the folder {path}. Name the YAML file inside it.")
-    raise BadInput(
-        f"Expected a config file or one of {', '.join(shipped)}; found no '{name_or_path}'."
-        f"{nearest(name_or_path, tuple(shipped))}"
-    )
+    hint = nearest(name_or_path, tuple(shipped))
+    if folder == "experiments" and name_or_path in entries():
+        hint = f" The data set of that name runs by `aucflow run --data catalogue:{name_or_path}`."
+    raise BadInput(f"Expected a config file or one of {', '.join(shipped)}; found no '{name_or_path}'.{hint}")
 
 
 def resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:

@@ -5,26 +5,15 @@ from importlib.resources import files
 from pathlib import Path
 
 from tasks.arrays import labels_beside
-from tasks.datasets import find
+from tasks.datasets import entries, find
 from tasks.errors import BadInput, nearest
 from tasks.fetch import fetch
-from tasks.files import COMPRESSIONS, file_sha256, read_bytes, refuse_foreign
+from tasks.files import file_sha256, format_by_name, is_yaml, read_bytes, refuse_foreign
 from tasks.lockfile import Lock
 from tasks.readers import DELIMITERS, FORMATS, SKLEARN, detect_delimiter
 from tasks.stage import stage
 from tasks.values import RawFile
 
-_EXTENSIONS = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".arff": "arff",
-    ".npz": "npz",
-}
 IDX_MARKS = (b"\x08", b"\x09", b"\x0b", b"\x0c", b"\x0d", b"\x0e")
 _HEAD = 65_536  # bytes that a format is judged by
 _SVMLIGHT_LINE = re.compile(r"[^\s:,]+(?:\s+(?:qid|[+-]?\d+):\S+)+\s*(?:#.*)?")
@@ -105,6 +94,8 @@ def _local(source: str) -> Path:
             raise BadInput(f"Expected a data file, got the device or pipe {source}. Write the data to a file first.")
     except (OSError, RuntimeError) as error:  # no such ~user, a name that is too long, a folder that may not be entered
         raise BadInput(f"Expected a data file, got {source[:200]}: {str(error).rstrip('.')}. Check the path.") from None
+    if is_yaml(path):
+        raise BadInput(f"Expected a data file, got {source}, a config by its name. Run it by `aucflow run {source}`.")
     if _is_blank(read_bytes(path, _HEAD)) and _is_blank(read_bytes(path)):
         raise BadInput(f"Expected data in {source}, got an empty file. Check how it was written.")
     return path
@@ -120,6 +111,8 @@ def _missing(path: Path, source: str) -> BadInput:
         return BadInput(f"Expected a data file, found no folder {path.parent} for {source}. Check the path.")
     names = tuple(sorted(p.name for p in path.parent.iterdir() if p.is_file()))
     hint = nearest(path.name, names) or " Check the path."
+    if path.name in entries():
+        hint = f" The data set of that name is catalogue:{path.name}."
     return BadInput(f"Expected a data file, found no {source}.{hint}")
 
 
@@ -128,11 +121,7 @@ def _missing(path: Path, source: str) -> BadInput:
 
 def detect_format(path: Path) -> str:
     """Return a file's format by its extension or, where that does not tell (.dat, .txt, none), by its contents."""
-    suffixes = [s.lower() for s in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSIONS:
-        suffixes.pop()
-    known = _EXTENSIONS.get(suffixes[-1]) if suffixes else None
-    return known or _sniff(read_bytes(path, _HEAD), path.name)
+    return format_by_name(path) or _sniff(read_bytes(path, _HEAD), path.name)
 
 
 def _sniff(head: bytes, name: str) -> str:

@@ -13,6 +13,17 @@ from typing import IO
 from tasks.errors import BadInput
 
 COMPRESSIONS = (".gz", ".bz2", ".xz")  # endings of files that are
+FORMATS_BY_ENDING = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".arff": "arff",
+    ".npz": "npz",
+}
 STREAMS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 MAX_RATIO = 200  # unpacked to packed, looked at from FREE_BYTES on: text compresses up to some 50 times
 FREE_BYTES = 256 << 20
@@ -43,6 +54,19 @@ _FOREIGN = {
     b"SQLite format 3": "an SQLite database",
     b"\x89PNG": "a picture",
 }
+
+
+def format_by_name(path: Path) -> str | None:
+    """Return the data format that a file's ending names, that of a compression aside, or None."""
+    suffixes = [s.lower() for s in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    return FORMATS_BY_ENDING.get(suffixes[-1]) if suffixes else None
+
+
+def is_yaml(path: Path) -> bool:
+    """Tell whether a file's ending is a config's."""
+    return path.suffix.lower() in (".yaml", ".yml")
 
 
 def file_sha256(path: Path) -> str:

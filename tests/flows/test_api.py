@@ -97,6 +97,39 @@ def test_a_file_gives_the_experiment_its_name_as_on_the_command_line(tmp_path, m
     assert run(tmp_path / "claims (1).csv.gz", "fraud", positive="yes") == "claims--1"
 
 
+def test_a_config_runs_with_options_on_top(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    claims().to_csv("claims.csv", index=False)
+    (tmp_path / "two.yaml").write_text(
+        "datasets: [{source: claims.csv, target: fraud, positive: yes}]\nmethods: [ls_svm, svm_or]\n"
+    )
+    result = run(config=tmp_path / "two.yaml", folds=2)
+    assert [cell.method for cell in result.results] == ["ls_svm", "svm_or"]
+    assert {len(cell.evaluations) for cell in result.results} == {2}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "either data or a config, got neither"),
+        ({"data": "claims.csv", "config": "two.yaml"}, "got both"),
+        ({"config": "two.yaml", "target": "fraud"}, "Expected --data FILE with --target, got none"),
+        ({"config": "claims.csv"}, "Expected a config, got claims.csv, a data file by its name. Run it by `aucflow run"),
+        ({"data": "two.yaml"}, "Expected a data file, got two.yaml, a config by its name. Run it by `aucflow run two"),
+        ({"data": "wine"}, "found no wine. The data set of that name is catalogue:wine."),
+        ({"config": "wine"}, "found no 'wine'. The data set of that name runs by `aucflow run --data catalogue:wine`"),
+    ],
+)
+def test_data_and_configs_are_not_taken_for_each_other(tmp_path, monkeypatch, given, message):
+    monkeypatch.chdir(tmp_path)
+    claims().to_csv("claims.csv", index=False)
+    (tmp_path / "two.yaml").write_text("datasets: [wine]\nmethods: [ls_svm]\n")
+    with pytest.raises(BadInput) as caught:
+        run(**given)
+    assert message in str(caught.value)
+    assert not (tmp_path / "mlruns").exists()
+
+
 def test_an_option_that_there_is_not_is_refused():
     with pytest.raises(TypeError, match="'fold'"):
         run(claims(), "fraud", fold=3)
