@@ -114,7 +114,7 @@ def test_a_config_runs_with_options_on_top(tmp_path, monkeypatch):
         ({}, "either data or a config, got neither"),
         ({"data": "claims.csv", "config": "two.yaml"}, "got both"),
         ({"config": "two.yaml", "target": "fraud"}, "Expected --data FILE with --target, got none"),
-        ({"config": "claims.csv"}, "Expected a config, got claims.csv, a data file by its name. Run it by `aucflow run"),
+        ({"config": "claims.csv"}, "got claims.csv, a data file by its name. Run it by `aucflow run --data claims"),
         ({"data": "two.yaml"}, "Expected a data file, got two.yaml, a config by its name. Run it by `aucflow run two"),
         ({"data": "wine"}, "found no wine. The data set of that name is catalogue:wine."),
         ({"config": "wine"}, "found no 'wine'. The data set of that name runs by `aucflow run --data catalogue:wine`"),
