@@ -98,7 +98,9 @@ def anchors(path):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", [*sorted(DOCS.parent.glob("*.md")), *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [*sorted(DOCS.parent.glob("*.md")), *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name
+)
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
         if target.startswith(("http", "mailto:")):
