@@ -29,9 +29,10 @@ from sklearn.utils.validation import check_is_fitted
 from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace, validate_rows
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
+from aucsolvers._pairs import squared_distance
 from aucsolvers._params import check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._ranking import TIED_WITHIN, tied
-from aucsolvers._rows import FLOATS, FULL, filled_up, row_scores, squared_norms, stored_once
+from aucsolvers._rows import FLOATS, FULL, as_rows, filled_up, row_scores, squared_norms, stored_once
 from aucsolvers._width import leave_one_out_gamma
 
 KERNELS = ("rbf", "linear", "poly")
@@ -45,9 +46,10 @@ SMALLEST_BLOCK, SMALLEST_SPARSE_BLOCK, LARGEST_BLOCK, BLOCK_ENTRIES = 2, 3, 16, 
 FEW_POINTS, BLOCK_OF_FEW = 768, 128
 FEW_COLUMNS = 8  # so many, from two on, are computed without BLAS,
 CHUNK = 512  # entries of each at a time, which stay in the nearest cache
-# Exponents of a Gaussian that rounding spoils by more are computed from dense rows, moved to where they are small, if
-# these take at most so many times the memory of the sparse ones.
-DISTANCES_KNOWN_TO, MOST_MOVED = 1e-9, 10
+# Exponents of a Gaussian that rounding spoils by more are computed from differences of rows, one by one, where they are
+# above NOTHING; of sparse rows, from dense ones moved to where they are small, if these take at most so many times
+# their memory.
+DISTANCES_KNOWN_TO, NOTHING, MOST_MOVED = 1e-9, -750.0, 10
 SMALLEST_CURVATURE = 1e-12  # between equal rows, which only rounding tells apart
 SCAN = 128  # rows whose maximum is taken before its place is looked for
 FIRST_PAUSE, STEPS_PER_PAUSE = 64, 16  # steps between looks at the gap, O(n) each: so many, and 1/16 of those made
@@ -559,13 +561,14 @@ class Points(NamedTuple):
 
     X: object
     square_norms: np.ndarray
+    longest: float  # no square norm is larger
 
     def take(self, chosen):
         """Return those of an index array or of a slice; C-ordered if dense, but for a slice, which is a view."""
         if sparse.issparse(self.X):
-            return Points(self.X[chosen], self.square_norms[chosen])
+            return Points(self.X[chosen], self.square_norms[chosen], self.longest)
         X = self.X[:, chosen] if isinstance(chosen, slice) else self.X.take(chosen, axis=1)
-        return Points(X, self.square_norms[chosen])
+        return Points(X, self.square_norms[chosen], self.longest)
 
 
 @dataclass(frozen=True)
@@ -596,11 +599,13 @@ class Kernel:
         """Return the rows of X as the other methods take them: dense, as a copy, if X is or there is an origin."""
         if sparse.issparse(X) and self.origin is None:
             X = stored_once(X).astype(np.float64, copy=False)
-            return Points(X, squared_norms(X))
-        X = (X.toarray() if sparse.issparse(X) else X).T.astype(np.float64, order="C")
-        if self.origin is not None:
-            X -= self.origin[:, None]
-        return Points(X, np.einsum("ij,ij->j", X, X))
+            square_norms = squared_norms(X)
+        else:
+            X = (X.toarray() if sparse.issparse(X) else X).T.astype(np.float64, order="C")
+            if self.origin is not None:
+                X -= self.origin[:, None]
+            square_norms = np.einsum("ij,ij->j", X, X)
+        return Points(X, square_norms, square_norms.max(initial=0.0))
 
     def diagonal(self, points):
         """Return k(x, x) of each row."""
@@ -615,6 +620,10 @@ class Kernel:
         if self.name != "rbf":
             return self._of_products(values)
         _negate_distances(values, few.square_norms, many.square_norms, self.gamma)
+        longest = self.gamma * (few.longest + many.longest)
+        if np.finfo(np.float64).eps * longest > DISTANCES_KNOWN_TO:
+            rows = (as_rows(points.X if sparse.issparse(points.X) else points.X.T.copy()) for points in (few, many))
+            _measure_near(*rows, few.square_norms, many.square_norms, many.longest, self.gamma, values)
         return np.exp(values, out=values)
 
     def _of_products(self, products):
@@ -728,16 +737,21 @@ def _dense_transpose(X):
     return dense
 
 
+def check_cache(n, size_bytes):
+    """Raise ValueError if so many bytes do not hold two columns of n rows."""
+    if min(n, size_bytes // (8 * n)) < 2:
+        raise ValueError(
+            f"Expected cache_bytes for at least two columns of {n} rows, {16 * n} bytes, got {size_bytes}. "
+            "Raise cache_bytes."
+        )
+
+
 class ColumnCache:
     """Columns of k between some points in a fixed number of bytes; the least recently used make way for new ones."""
 
     def __init__(self, kernel, points, size_bytes):
         n = len(points.square_norms)
-        if min(n, size_bytes // (8 * n)) < 2:
-            raise ValueError(
-                f"Expected cache_bytes for at least two columns of {n} rows, {16 * n} bytes, got {size_bytes}. "
-                "Raise cache_bytes."
-            )
+        check_cache(n, size_bytes)
         self.kernel = kernel
         self._memory = np.empty(min(n * n, size_bytes // 8))  # the system gives memory to what is written only
         self.reset(points)
@@ -999,3 +1013,19 @@ def _negate_distances(products, few, many, gamma):
         row, square = products[r], few[r]
         for t in range(many.size):
             row[t] = min(gamma * (2.0 * row[t] - square - many[t]), 0.0)
+
+
+@_jit.kernel()
+def _measure_near(few, many, few_squares, many_squares, longest, gamma, exponents):
+    """Set the exponents that _negate_distances left to rounding to what the differences of the two rows say.
+
+    Whether those of a row of ``few`` are asked for hangs on the row and on ``longest``, the largest of many_squares:
+    not on what comes with it.
+    """
+    eps = 2.0**-52
+    for r in range(np.uint32(few_squares.size)):
+        if eps * gamma * (few_squares[r] + longest) > DISTANCES_KNOWN_TO:
+            for t in range(np.uint32(many_squares.size)):
+                rounding = 8.0 * eps * gamma * (few_squares[r] + many_squares[t])
+                if exponents[r, t] > NOTHING - rounding:
+                    exponents[r, t] = -gamma * squared_distance(few, r, many, t)

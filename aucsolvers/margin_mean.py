@@ -31,7 +31,7 @@ from aucsolvers._base import BinaryScorer, SolverResult, validate_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._ranking import TIED_WITHIN, tied
 from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
-from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, solve_kernel_svm
+from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, check_cache, solve_kernel_svm
 from aucsolvers.metrics import best_gmean_threshold
 from aucsolvers.svm import solve_linear_svm
 
@@ -309,6 +309,7 @@ def solve_kernel(X, terms, kernel, tol, max_iter, cache_bytes):
     drawn.
     """
     points, start, n = kernel.points(X), terms.y * terms.mean, len(terms.y)
+    check_cache(n, cache_bytes)  # before the offset, which takes O(n^2 d)
     offset = kernel.expand(points, points, start)
     options = {"tol": tol, "relative": False, "max_iter": max_iter * n, "cache_bytes": cache_bytes}
     result = solve_kernel_svm(X, terms.y, terms.cost, kernel, squared=False, offset=offset, **options)

@@ -8,8 +8,8 @@ from imblearn.over_sampling.base import BaseOverSampler
 from imblearn.utils import check_sampling_strategy
 from scipy import sparse
 from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import pdist, squareform
-from sklearn.metrics import pairwise_distances
+from scipy.spatial.distance import pdist
+from sklearn.metrics import pairwise_distances_chunked
 from sklearn.neighbors import NearestNeighbors
 
 from aucsolvers._params import as_generator, check_count, check_positive
@@ -17,9 +17,11 @@ from aucsolvers._rows import FLOATS, check_squares, stored_once
 
 logger = logging.getLogger(__name__)
 
-LARGEST_FLOAT32 = 1e15  # entry: squares of larger ones, added up, may overflow in float32
-BLOCK_BYTES = 32 * 1024**2  # of neighbours of the borderline majority, 40 bytes each with what is computed from them
-CLUSTER_BYTES = 16  # per pair of minority rows: distances, and the copy that the clustering works on
+# Entries: squares of larger ones, added up, may overflow in float32; those of smaller ones are no longer precise
+SMALLEST_FLOAT32, LARGEST_FLOAT32 = 1e-12, 1e15
+# Of neighbours of the borderline majority, 40 bytes each with what is computed from them; of distances, as much again
+BLOCK_BYTES = 32 * 1024**2
+CLUSTER_BYTES = 16  # per pair of minority rows, at most: distances, and the copy that the clustering works on
 
 
 class MWMOTE(BaseOverSampler):
@@ -144,9 +146,9 @@ class MWMOTE(BaseOverSampler):
             X = X.astype(np.float64)
         check_squares(X)
         by_row = stored_once(X.tocsr()) if sparse.issparse(X) else X
-        # squares of large entries, which distances are from, do not go into float32
-        is_large = by_row.dtype == np.float32 and np.abs(by_row).max() > LARGEST_FLOAT32
-        for_distances = moved_near_zero(by_row.astype(np.float64) if is_large else by_row)
+        # distances are taken from squares, which of such entries do not go into float32
+        is_precise = by_row.dtype == np.float64 or SMALLEST_FLOAT32 <= np.abs(by_row).max() <= LARGEST_FLOAT32
+        for_distances = moved_near_zero(by_row if is_precise else by_row.astype(np.float64))
         self.hard_rows_ = {}
         parts, labels = [X], [y]
         streams = as_generator(self.random_state).spawn(len(wanted))
@@ -251,9 +253,32 @@ def cluster_labels(rows, cp):
     """Return average-linkage cluster labels, cut at cp times the mean distance to the nearest other row."""
     if rows.shape[0] == 1:
         return np.ones(1, dtype=np.int32)
-    distances = squareform(pairwise_distances(rows), checks=False) if sparse.issparse(rows) else pdist(rows)
-    nearest = _neighbours(rows, None, 1)[0]
-    return fcluster(linkage(distances, method="average"), cp * nearest.mean(), criterion="distance")
+    distances = _condensed_distances(rows) if sparse.issparse(rows) else pdist(rows)
+    cut = cp * _nearest_of_condensed(distances, rows.shape[0]).mean()
+    return fcluster(linkage(distances, method="average"), cut, criterion="distance")
+
+
+def _condensed_distances(rows):
+    """Return what ``pdist`` does, of sparse rows: a few of them at a time."""
+    n, start, place = rows.shape[0], 0, 0
+    distances = np.empty(n * (n - 1) // 2)
+    for chunk in pairwise_distances_chunked(rows, working_memory=BLOCK_BYTES / 2**20):
+        for of_row in chunk:
+            start += 1
+            distances[place : place + n - start] = of_row[start:]
+            place += n - start
+    return distances
+
+
+def _nearest_of_condensed(distances, n):
+    """Return the distance of each of n rows to the nearest other one, from those of ``pdist``."""
+    nearest, place = np.full(n, np.inf), 0
+    for row in range(n - 1):
+        onward = distances[place : place + n - 1 - row]
+        nearest[row] = min(nearest[row], onward.min())
+        np.minimum(nearest[row + 1 :], onward, out=nearest[row + 1 :])
+        place += n - 1 - row
+    return nearest
 
 
 def draw_pairs(hard, count, rng):

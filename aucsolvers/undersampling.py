@@ -9,12 +9,14 @@ from sklearn.utils.validation import check_is_fitted
 from aucsolvers._base import CONVERGED, validate_rows
 from aucsolvers._hinge import objective_of_best_constant, row_costs
 from aucsolvers._params import as_generator, check_choice, check_count
+from aucsolvers._ranking import TIED_WITHIN
 from aucsolvers._rows import stored_once
 from aucsolvers._width import some_rows
 from aucsolvers.kernel_svm import KernelSVM
 from aucsolvers.svm import LinearSVM
 
 KERNELS = ("linear", "rbf")
+INNER_PRODUCTS = ("linear", "rbf", "poly")  # kernels that are: below 0 ||w||^2 is so by rounding
 SCHEMES = ("auto", "u1", "u2", "wu")
 RATIO_OF_U2 = 10  # U1 below this imbalance ratio, U2 from it on, which looks at this many rows per minority row
 # Of |b|, what scores of an SVM that does not tell its objective have to differ from it: where w = 0 is the optimum,
@@ -39,6 +41,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
     - **auto** is u1 below an imbalance ratio of 10 and u2 from 10 on.
 
     Minority rows are all kept, and so is all of the nearest bin; the size of the sample is an outcome, not an input.
+    Distances that differ by no more than 1e-12 of the largest are equal: so little is rounding.
 
     Parameters
     ----------
@@ -153,7 +156,8 @@ class GeometricUnderSampler(BaseCleaningSampler):
         estimator_stream, draw_stream = as_generator(self.random_state).spawn(2)
         majority = np.flatnonzero(y != minority)
         # parts of an entry would spoil lengths, and some SVMs of other libraries merge them in the caller's matrix
-        self.distances_ = self._measure(stored_once(X), y == minority, estimator_stream, gamma)[majority]
+        distances = self._measure(stored_once(X), y == minority, estimator_stream, gamma)
+        self.distances_, unit = distances[majority], TIED_WITHIN * distances.max()
         uniforms = draw_stream.random(len(majority))
 
         self.rates_ = np.ones(len(majority))
@@ -161,7 +165,8 @@ class GeometricUnderSampler(BaseCleaningSampler):
         kept[majority] = True
         for c in sampled:
             of_class = np.flatnonzero(y[majority] == c)
-            rates, drawn = _sample(self.distances_[of_class], uniforms[of_class], self.scheme_, self.n_bins, n_min)
+            given = self.distances_[of_class], uniforms[of_class]
+            rates, drawn = _sample(*given, self.scheme_, self.n_bins, n_min, unit)
             self.rates_[of_class] = rates
             kept[majority[of_class]] = drawn
         self.sample_indices_ = np.flatnonzero(kept)
@@ -226,9 +231,9 @@ def hyperplane_distances(estimator, X, scores=None):
     is_linear = hasattr(estimator, "coef_")
     # of a precomputed kernel scikit-learn keeps no vectors
     is_kernel = hasattr(estimator, "dual_coef_") and np.shape(getattr(estimator, "support_vectors_", None))[:1] > (0,)
-    if not is_linear and not is_kernel:
+    if not (is_linear or is_kernel) or not hasattr(estimator, "decision_function"):
         raise TypeError(
-            f"Expected a linear model (coef_) or a kernel SVM (dual_coef_, support_vectors_), got "
+            "Expected a linear model (coef_) or a kernel SVM (dual_coef_, support_vectors_) that classifies, got "
             f"{type(estimator).__name__}. Pass an SVM, with a kernel that is neither precomputed nor callable, and put "
             "its preprocessing before the sampler in the pipeline."
         )
@@ -252,7 +257,8 @@ def hyperplane_distances(estimator, X, scores=None):
 def _no_hyperplane(estimator):
     return ValueError(
         f"Expected a hyperplane with w != 0 to measure distances from, got w = 0 from {type(estimator).__name__}. "
-        "Are all features constant? If not, raise C or set class_weight='balanced' on the estimator."
+        "Are all features constant? If they are tiny, scale them; else raise C, or set class_weight='balanced' on an "
+        "estimator of your own."
     )
 
 
@@ -285,37 +291,40 @@ def _kernel_norm(svm, scores):
         ||w||^2 = a'G a = sum_j a_j (f(x_j) - b),
 
     which needs neither the kernel nor its Gram matrix: any kernel will do but a precomputed one. What is no larger than
-    the rounding of this sum is 0.
+    the rounding of this sum is 0; the terms of the scores are at most |a_j| where the kernel is a Gaussian.
     """
     coefficients = svm.dual_coef_.toarray() if sparse.issparse(svm.dual_coef_) else svm.dual_coef_
-    square = (coefficients @ (scores - svm.intercept_)).item()
-    rounding = np.finfo(float).eps * (np.abs(coefficients) @ (np.abs(scores) + np.abs(svm.intercept_))).item()
-    if square < -rounding:
+    square, name = (coefficients @ (scores - svm.intercept_)).item(), getattr(svm, "kernel", None)
+    terms = np.abs(scores) + np.abs(svm.intercept_) + (np.abs(coefficients).sum() if name == "rbf" else 0.0)
+    rounding = np.finfo(float).eps * (np.abs(coefficients) @ terms).item()
+    if square < -rounding and name not in INNER_PRODUCTS:
         raise ValueError(
             f"Expected a kernel that is an inner product, got ||w||^2 = {square:.3g} from {type(svm).__name__}"
-            f"(kernel={getattr(svm, 'kernel', None)!r}): there is no distance. Use 'rbf', 'poly' or 'linear'."
+            f"(kernel={name!r}): there is no distance. Use 'rbf', 'poly' or 'linear'."
         )
     return np.sqrt(square) if square > rounding else 0.0
 
 
-def bins_of_distance(distances, n_bins):
+def bins_of_distance(distances, n_bins, unit=0.0):
     """Return the bin, 1 (nearest) to n_bins, of each distance; all are in bin 1 if all distances are equal.
 
-    Bins are (edge, next edge] but for the first, which gamma_min belongs to as well.
+    Bins are (edge, next edge] but for the first, which gamma_min belongs to as well. Distances that differ by at most
+    ``unit`` are equal up to rounding: many rows of whole numbers are equally far, but for their last bits.
     """
     low, high = distances.min(), distances.max()
-    if not high > low:
+    if not high - low > unit:
         return np.ones(len(distances), dtype=np.int64)
     # Dividing by the range, not by the width delta = range / M, makes gamma_max exactly the edge of bin M.
-    return np.clip(np.ceil(n_bins * ((distances - low) / (high - low))), 1, n_bins).astype(np.int64)
+    place = n_bins * ((distances - low) / (high - low))
+    return np.clip(np.ceil(place - n_bins * (unit / (high - low))), 1, n_bins).astype(np.int64)
 
 
-def _sample(distances, uniforms, scheme, n_bins, n_min):
+def _sample(distances, uniforms, scheme, n_bins, n_min, unit):
     """Return rates and whether kept, of the rows of one majority class, for a scheme other than auto."""
     candidates = np.arange(len(distances))
     if scheme == "u2":
-        candidates = _nearest(distances, RATIO_OF_U2 * n_min)
-    bins = bins_of_distance(distances[candidates], n_bins)
+        candidates = _nearest(distances, RATIO_OF_U2 * n_min, unit)
+    bins = bins_of_distance(distances[candidates], n_bins, unit)
     rates = np.zeros(len(distances))
     rates[candidates] = 1.0 - (bins - 1) / n_bins
     if scheme == "wu":
@@ -323,13 +332,16 @@ def _sample(distances, uniforms, scheme, n_bins, n_min):
     return rates, uniforms < rates
 
 
-def _nearest(distances, count):
-    """Return the positions of the ``count`` smallest distances, of equal ones the first: O(n), without a sort."""
+def _nearest(distances, count, unit):
+    """Return the positions of the ``count`` smallest distances, of equal ones the first: O(n), without a sort.
+
+    As equal count those that differ from the farthest one by at most ``unit``.
+    """
     if count >= len(distances):
         return np.arange(len(distances))
     farthest = np.partition(distances, count - 1)[count - 1]
-    chosen = distances < farthest
-    ties = np.flatnonzero(distances == farthest)
+    chosen = distances < farthest - unit
+    ties = np.flatnonzero(~chosen & (distances <= farthest + unit))
     chosen[ties[: count - np.count_nonzero(chosen)]] = True
     return np.flatnonzero(chosen)
 

@@ -635,6 +635,23 @@ class TestDegenerateData:
         near, far = (KernelSVM(gamma=1.0, tol=1e-10).fit(X + shift, y) for shift in (0.0, 1e6))
         assert_allclose(far.objective_, near.objective_, rtol=1e-7)
 
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("length", [1e4, 1e6, 1e8])
+    def test_rows_of_a_length_that_hides_their_distances(self, form, length):
+        """Of ten clusters so far apart, 2 x'z - x'x - z'z is rounding: k(x, x) was 1 to 0.03 only, F off by 1 %."""
+        rng = np.random.default_rng(5)
+        centres = length * rng.normal(size=(10, 3))
+        X = np.repeat(centres, 8, axis=0) + rng.normal(size=(80, 3))
+        y = np.where(rng.random(80) < 0.3, 1.0, -1.0)
+        svm = KernelSVM(gamma=1.0, tol=1e-10).fit(form(X), y)
+        K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2)) + 1.0
+        beta = full_beta(svm, 80)
+        P, D = primal(K, y, beta, "hinge"), y @ beta - 0.5 * beta @ K @ beta
+        assert_allclose([svm.objective_, svm.dual_gap_], [P, P - D], rtol=1e-7, atol=1e-7)
+        assert_allclose(svm.decision_function(form(X)), K @ beta, atol=1e-6)
+        one_by_one = [svm.decision_function(form(X)[row : row + 1])[0] for row in range(80)]
+        assert_array_equal(one_by_one, svm.decision_function(form(X)))
+
     def test_features_too_small_to_have_squares(self):
         """1/(d variance) overflows: gamma = 1 then, as if all entries were the same."""
         X, y = moons()

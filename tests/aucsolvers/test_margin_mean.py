@@ -373,7 +373,8 @@ class TestDegenerateData:
         with pytest.raises(ValueError, match="scale the features"):
             MarginMeanSVM().fit([[1e200], [-1e200]], [0, 1])
 
-    def test_a_cache_for_less_than_two_columns_is_refused(self):
+    def test_a_cache_for_less_than_two_columns_is_refused(self, monkeypatch):
+        monkeypatch.setattr(Kernel, "expand", lambda *_: pytest.fail("computed first"))
         with pytest.raises(ValueError, match=r"cache_bytes for at least two columns of 75 rows, 1200 bytes, got 1199"):
             MarginMeanSVM(kernel="rbf", cache_bytes=1199).fit(*overlapping())
 

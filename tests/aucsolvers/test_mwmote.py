@@ -1,6 +1,7 @@
 """MWMOTE against an example computed by hand, an obvious twin, a foreign implementation, and both contracts."""
 
 import logging
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -259,12 +260,18 @@ class TestInputAndOutput:
         for part, before in zip((split.data, split.indices, split.indptr), kept, strict=True):
             assert_array_equal(part, before)
 
-    @pytest.mark.parametrize("size", [1e-30, 1e10, 1e30])
-    def test_entries_whose_squares_float32_cannot_hold(self, size):
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+    @pytest.mark.parametrize("size", [1e-30, 1e-24, 1e10, 1e30])
+    def test_entries_whose_squares_float32_cannot_hold(self, size, form):
+        """Of sparse ones all distances were 0: no noise was found, and no row weighed more than another."""
         X, y = blobs()
-        X = X.astype(np.float32)
-        more, _ = MWMOTE(random_state=0).fit_resample(X * np.float32(size), y)
-        assert more.dtype == np.float32 and np.isfinite(more).all() and len(more) > len(X)
+        X = X.astype(np.float32) * np.float32(size)
+        thin, exact = MWMOTE(random_state=0), MWMOTE(random_state=0)
+        more, _ = thin.fit_resample(form(X), y)
+        exact.fit_resample(X.astype(np.float64), y)
+        assert more.dtype == np.float32 and more.shape[0] > len(X)
+        assert_array_equal(thin.hard_rows_[1].rows, exact.hard_rows_[1].rows)
+        assert_allclose(thin.hard_rows_[1].weights, exact.hard_rows_[1].weights, rtol=1e-4)
 
     def test_in_cross_validation_training_rows_only_are_resampled(self):
         X, y = blobs(60, 600)
@@ -273,6 +280,23 @@ class TestInputAndOutput:
 
 
 class TestRefusals:
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_clustering_takes_no_more_memory_than_is_predicted(self, form, dtype, monkeypatch):
+        """Of sparse rows the whole matrix of distances stood beside what was made of it: 20 bytes a pair."""
+        monkeypatch.setattr(module, "BLOCK_BYTES", 2**20)
+        X, _ = blobs(1500, 1)
+        rows = form(X[:1500].astype(dtype))
+        module.cluster_labels(rows[:20], 3.0)
+        tracemalloc.start()
+        try:
+            labels = module.cluster_labels(rows, 3.0)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak <= module.CLUSTER_BYTES * 1500**2
+        assert_array_equal(labels, module.cluster_labels(X[:1500].astype(dtype).astype(np.float64), 3.0))
+
     def test_memory_is_predicted_before_anything_is_computed(self, monkeypatch):
         X, y = blobs()
         monkeypatch.setattr(module, "without_noise", lambda *_: pytest.fail("computed first"))

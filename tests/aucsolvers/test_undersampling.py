@@ -17,10 +17,11 @@ from scipy import sparse, stats
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_svmlight_file
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, LinearSVC, NuSVC
+from sklearn.svm import SVC, SVR, LinearSVC, NuSVC
 
 from aucsolvers import undersampling as module
 from aucsolvers._width import some_rows
@@ -125,6 +126,21 @@ class TestSchemes:
         taken = np.flatnonzero(resample("u2", distances, n_min, n_bins=1).rates_)
         first = sorted(range(len(distances)), key=lambda i: distances[i])[: 10 * n_min]
         assert_array_equal(taken, np.sort(first))
+
+    @untimed
+    @given(
+        st.lists(st.tuples(st.integers(0, 8), st.integers(-3, 3)), min_size=5, max_size=60),
+        st.integers(1, 12),
+        st.sampled_from(["u1", "u2", "wu"]),
+    )
+    @example([(3, 1), (3, -1)] * 30, 10, "u1")  # all equal but for their last bits: all are kept
+    @example([(1, 0)] * 5 + [(2, 1)] * 10 + [(2, -1)] * 10, 10, "u2")  # ties at the cut, in input order all the same
+    def test_what_is_equal_up_to_rounding_is_equal(self, rows, n_bins, scheme):
+        exact = np.array([row for row, _ in rows], dtype=float)
+        rounded = np.array([row * (1.0 + bits * 2.0**-52) for row, bits in rows])
+        one, two = (resample(scheme, distances, n_min=1, n_bins=n_bins) for distances in (exact, rounded))
+        assert_array_equal(one.rates_, two.rates_)
+        assert_array_equal(one.sample_indices_, two.sample_indices_)
 
     def test_u2_with_too_few_rows_for_a_cut_is_u1(self):
         majority = np.random.default_rng(1).exponential(size=60)
@@ -442,6 +458,25 @@ def test_in_a_pipeline_and_a_search_on_real_data():
     assert np.isin(np.flatnonzero(y == 1), kept).all()
     assert y[kept].mean() > y.mean()
     assert_array_equal(search.predict(X).shape, y.shape)  # prediction does not resample
+
+
+@pytest.mark.parametrize("estimator", [SVR(), LinearRegression()], ids=str)
+def test_what_is_no_classifier_is_refused_in_our_words(estimator):
+    X, y = rare_class(0)
+    with pytest.raises(TypeError, match=rf"Expected a linear model .* that classifies, got {type(estimator).__name__}\. Pass an SVM"):
+        GeometricUnderSampler(estimator=estimator).fit_resample(X, y)
+
+
+def test_a_norm_that_rounding_makes_imaginary_is_none_and_no_other_kernel_is_asked_for():
+    """Sums of 1e8 that cancel to a ||w||^2 of -8e-13: the advice was to use the kernel that was used."""
+    rng = np.random.default_rng(34)
+    d, size = int(rng.integers(1, 6)), 10.0 ** rng.integers(-3, 4)
+    X = rng.normal(size=(200, d)) * size + rng.choice([0, 10]) * size
+    y = (rng.random(200) < 0.1).astype(int)
+    y[:3] = 1
+    svm = SVC(kernel="rbf", gamma=1e-8, class_weight="balanced", max_iter=20_000)
+    with pytest.raises(ValueError, match=r"w != 0 .* got w = 0 from SVC\. .* If they are tiny, scale them"):
+        GeometricUnderSampler("u1", random_state=0, estimator=svm).fit_resample(X, y)
 
 
 def rare_class(seed):
