@@ -13,6 +13,8 @@ from numba.core.caching import FunctionCache
 
 logger = logging.getLogger(__name__)
 
+LONGEST_CALL = 2**26  # multiply-adds of a kernel between two looks at signals: some hundredths of a second
+
 
 class KernelCache(FunctionCache):
     """numba's cache of a kernel, for which processes that save at once wait for each other.

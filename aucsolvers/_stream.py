@@ -5,6 +5,7 @@ arrays by class), the model ``w``, and what the method adds. Rows are taken in o
 row and all sums run in order of arrival: where a chunk ends and the next begins leaves no trace.
 """
 
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._certify import Objective
+from aucsolvers._jit import LONGEST_CALL
 from aucsolvers._params import as_generator, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._rows import FLOATS, row_scores, stored_once, zeros_in_lines
 
@@ -56,7 +58,7 @@ class OnlineScorer(LinearScorer):
         """Take in the next rows of a stream, in the order given; return self.
 
         The first call needs both labels, in y or in classes. After fit, it goes on from there. Neither shuffle, tol nor
-        max_iter plays a part.
+        max_iter plays a part. An interrupt leaves the stream as it was before the call.
         """
         self.check_parameters()
         state = self._stream_to_go_on()
@@ -65,10 +67,11 @@ class OnlineScorer(LinearScorer):
         if state is None:
             state = self._start(X.shape[1])
         self._check_room(state, X, 1)
-        pool = self._join(state, X)
-        visits = np.arange(pool.shape[0] - len(y), pool.shape[0], dtype=np.uint32)
-        self._learner()(state, pool, visits, (y > 0).astype(np.uint8))
-        return self._publish_stream(self._settle(state, pool))
+        with all_or_nothing(state):
+            pool = self._join(state, X)
+            visits = np.arange(pool.shape[0] - len(y), pool.shape[0], dtype=np.uint32)
+            self._learner()(state, pool, visits, (y > 0).astype(np.uint8))
+            return self._publish_stream(self._settle(state, pool))
 
     def _start(self, n_features):
         return {
@@ -134,6 +137,31 @@ class OnlineScorer(LinearScorer):
         self.n_iter_, self.status_ = 1, MAX_ITER
         self.history_ = {name: np.array([]) for name in Trace.NAMES}
         return self
+
+
+@contextmanager
+def all_or_nothing(state):
+    """Put a stream's state back to what it was if the block is left by an error or an interrupt.
+
+    Kernels change its arrays in place, but for the rows kept, which others take the place of.
+    """
+    before = {
+        name: value.copy() if isinstance(value, np.ndarray) and name != "rows" else value
+        for name, value in state.items()
+    }
+    drawn = state["generator"].bit_generator.state
+    try:
+        yield
+    except BaseException:
+        state.update(before)
+        state["generator"].bit_generator.state = drawn
+        raise
+
+
+def pieces(n, work):
+    """Yield slices of n rows of so many multiply-adds each, for kernel calls that an interrupt need not wait for."""
+    size = max(1, LONGEST_CALL // max(1, int(work)))
+    return (slice(start, start + size) for start in range(0, n, size))
 
 
 def _distinct(classes):

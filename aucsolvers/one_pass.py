@@ -16,7 +16,7 @@ from aucsolvers._jit import kernel
 from aucsolvers._params import check_count
 from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._rows import REDUCE, add_scaled, as_rows, dot_four, inner, leave, zeros_in_lines
-from aucsolvers._stream import LARGEST_ETA, OnlineScorer, check_step
+from aucsolvers._stream import LARGEST_ETA, OnlineScorer, check_step, pieces
 
 USUAL_RANK = 50  # of sketches, where memory allows it
 TOGETHER = 4  # rows that ``_add_four_outer`` adds
@@ -178,7 +178,8 @@ def learn_against_moments(state, X, visits, codes, *, lam, eta, rank):
     moments = (state[name] for name in ("counts", "means", "scatters", "traces", "peak", "w"))
     stream = *moments, lam, eta
     if rank is None:
-        _covariance_sweep(as_rows(X), visits, codes, *stream)
+        for piece in pieces(len(visits), X.shape[1] ** 2):
+            _covariance_sweep(as_rows(X), visits[piece], codes[piece], *stream)
     else:
         for start in range(0, len(visits), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)

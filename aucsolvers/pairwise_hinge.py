@@ -342,6 +342,7 @@ def modified_gradient_descent(X, y, lam, order, tol, max_iter, state):
     pos, neg = split_classes(X, y)
     shape, band = (pos.shape[0], neg.shape[0]), _rows_in_band(pos, neg)
     state = {"step_sum": zeros_in_lines(pos.shape[1]), "updates": 0, "alpha_sum": 0.0, "lower_bound": 0.0} | state
+    state["step_sum"] = state["step_sum"].copy()  # an interrupt leaves the state that was given as it was
     sweep = partial(_gradient_sweep, as_rows(pos), as_rows(neg))
     trace, start = Trace(), state["updates"]
     w, objective, gap = _record_gradient(trace, state, order, pos, neg, lam)

@@ -17,7 +17,7 @@ from aucsolvers._jit import kernel
 from aucsolvers._pairs import add_difference, measure_difference
 from aucsolvers._params import check_count
 from aucsolvers._rows import REDUCE, add, as_rows, dot
-from aucsolvers._stream import OnlineScorer
+from aucsolvers._stream import OnlineScorer, pieces
 
 LARGEST_BUFFER = 2**27  # rows of each class: 1 GiB
 
@@ -345,19 +345,10 @@ def learn_with_reservoirs(state, X, visits, codes, *, sweep, capacity, lam, n_pa
     """
     if capacity is None:
         X, visits = _append(state, X, visits, codes)
-    draws = state["generator"].random(len(visits))
-    state["steps"] += sweep(
-        as_rows(X),
-        visits,
-        codes,
-        draws,
-        state["counts"],
-        state["sums"],
-        state["members"],
-        state["w"],
-        lam,
-        n_pairs or 0,
-    )
+    draws, work = state["generator"].random(len(visits)), state["members"].shape[1] * (X.size / X.shape[0])
+    stream = state["counts"], state["sums"], state["members"], state["w"], lam, n_pairs or 0
+    for piece in pieces(len(visits), work):
+        state["steps"] += sweep(as_rows(X), visits[piece], codes[piece], draws[piece], *stream)
 
 
 def _append(state, X, visits, codes):

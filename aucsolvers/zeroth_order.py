@@ -43,7 +43,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import CONVERGED, MAX_ITER, SolverResult, Trace, validate_rows
 from aucsolvers._hinge import best_multiple
-from aucsolvers._jit import kernel
+from aucsolvers._jit import LONGEST_CALL, kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive
 from aucsolvers._ranking import TIED_WITHIN, tied
 from aucsolvers._rows import (
@@ -70,7 +70,6 @@ LARGEST_BASIS = 1024  # vectors: to factorise m of them takes O(d m^2)
 RELATIVE = 5.0  # in units of F(w) a gap may be so much larger, before it ends the rounds, than in units of F(0)
 PART_TOL, PART_PASSES = 1e-5, 2000  # gap in units of F(0) to which F is minimised on parts of the rows, and most passes
 ROUNDS_PER_PASS = 8  # of dual coordinate ascent, for the certificate: a pass costs about as much as a round
-LONGEST_CALL = 2**26  # multiply-adds between two looks at signals: some hundredths of a second
 KEPT_BYTES = 2**25  # of a Gram matrix that is kept: of 2048 rows
 MOST_FOLLOWED = 1024  # rows whose margins follow w by their products with each other: 8 MiB
 FOLLOWED_A_COORDINATE = 8  # such rows: a change of w costs as many additions as there are rows, a margin as coordinates

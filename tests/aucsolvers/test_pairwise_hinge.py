@@ -411,6 +411,25 @@ class TestGoingOn:
         assert (model.dual_gap_, model.n_iter_) == (whole.dual_gap_, 4)
         assert model.set_params(tol=10.0).fit(storage(X), y).n_iter_ == 0
 
+    @pytest.mark.parametrize("solver", SOLVERS)
+    @pytest.mark.parametrize("order", ORDERS)
+    def test_a_fit_that_was_interrupted_leaves_a_start_as_good_as_the_last_ones(self, order, solver, monkeypatch):
+        """Its steps were added to the sum of those before, and not to their number: P rose from 9e-6 to 0.8 above."""
+        X, y = small(20, 30)
+        model = solver(1e-2, order=order, tol=0.0, max_iter=2, random_state=0, warm_start=True).fit(X, y)
+        before, visits, epochs = model.objective_, module.epoch_visits, iter(range(20))
+
+        def interrupted(*given):
+            yield from visits(*given)
+            if next(epochs) == 19:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(module, "epoch_visits", interrupted)
+            model.set_params(max_iter=100).fit(X, y)
+        model.set_params(max_iter=1).fit(X, y)
+        assert model.history_["objective"][0] <= before + 1e-3
+
     @pytest.mark.parametrize("order", ORDERS)
     def test_gradient_steps_of_other_rows_or_another_order_are_no_start(self, order):
         """Their sum would stand for dual variables of these rows, and certify what it does not know."""
