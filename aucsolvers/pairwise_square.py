@@ -251,10 +251,12 @@ def solve_by_conjugate_gradients(X, positive, lam, tol, max_iter, trace=None):
             break
         best = min(best, (objective, gap, w), key=lambda point: point[0])
     if not gap <= tol:
-        objective, gap, w = best
-    gap = max(gap, objective - best[0])
+        w = best[2]
+        _, objective, gap = record_square(trace, n_iter, w, X, positive, lam, centre)  # the trace ends with it
+    history = trace.as_history()
+    gap = history["dual_gap"][-1] = max(gap, objective - best[0])
     status = CONVERGED if gap <= tol else MAX_ITER
-    return SolverResult(w, None, objective, gap, n_iter, status, trace.as_history())
+    return SolverResult(w, None, objective, gap, n_iter, status, history)
 
 
 def _hessian_product(X, positive, lam, centre, v):

@@ -347,6 +347,17 @@ def test_sparse_rows_far_from_zero_never_end_above_the_start(offset, lam):
     assert model.objective_ <= 0.5 + 1e-9
     assert model.status_ == "converged" or model.dual_gap_ > model.tol
     assert model.dual_gap_ >= model.objective_ - LSSVM(lam).fit(X + offset, y).objective_ - 1e-9
+    history = model.history_
+    assert (history["objective"][-1], history["dual_gap"][-1]) == (model.objective_, model.dual_gap_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("max_iter", range(1, 60, 7))
+def test_the_history_ends_with_what_is_published_also_where_that_is_an_earlier_point(max_iter):
+    X = sparse.csr_array(np.random.default_rng(0).normal(size=(60, 3)) + 1e5)
+    model = LSSVM(1e-6, max_iter=max_iter).fit(X, np.arange(60) % 5 == 0)
+    ends = [model.history_[name][-1] for name in ("objective", "dual_gap")]
+    assert ends == [model.objective_, model.dual_gap_]
 
 
 @pytest.mark.parametrize("offset", [1e5, 1e10, 1e14])
