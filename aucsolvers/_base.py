@@ -128,7 +128,11 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         if self.status_ == DIVERGED:
             self._warn(f"objective {self.objective_:.3g}. Rescale the features, for example with StandardScaler")
         elif self.status_ != CONVERGED:
-            advice = "Raise max_iter, raise tol, or raise lam" if hasattr(self, "lam") else "Raise max_iter or tol"
+            has_lam, most = hasattr(self, "lam"), getattr(self, "max_iter", None)
+            advice = "Raise max_iter, raise tol, or raise lam" if has_lam else "Raise max_iter or tol"
+            if most is not None and self.n_iter_ < most:
+                # more iterations would be made if they were of use
+                advice = f"Rounding stops it: raise tol{' or lam' if has_lam else ''}, or scale the features"
             asked = "" if result.target is None else f", which asks for {result.target:.3g}"
             self._warn(f"certificate {self.dual_gap_:.3g}, tol={self.tol:g}{asked}. {advice}")
 

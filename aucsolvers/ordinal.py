@@ -59,6 +59,7 @@ KEPT = 0.5  # part of the pairs that has to be in the narrower band for a step t
 SHARE = 8.0  # Newton's part of the gap, relative to the band's, below which it is the band that has to shrink
 # Iterations that neither make the gap smaller nor P, by FALL of it, after which rounding is taken to be the reason
 PATIENCE, FALL = 30, 1e-4
+SMALL_SLOPES = 0.05  # mean slope up to which classes may be so far apart that weights are better once made shorter
 ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be smaller
 FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
 ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
@@ -67,7 +68,8 @@ LARGEST_THETA = 100.0  # times that slopes are made longer for a bound: what rou
 # from 8 times as many, solved to a gap 8 times smaller, and so on. What comes next starts in a band so many times as
 # wide, as the two minima differ by more than the gap; and in the widest where Newton's part is more than FAR times P.
 THIN_ROWS, THIN_TOL, THICKENING, THIN_WIDER, FAR = 2_500, 5e-3, 8, 3.0, 100.0
-LARGEST_HESSIAN = 1024  # features, or rows in the band: the matrix then takes 8 MiB
+LARGEST_HESSIAN = 1024  # features: the matrix then takes 8 MiB
+LARGEST_SYSTEM = 2048  # rows in the band: beyond it conjugate gradients are worth their error
 LARGEST_SUMS = 2**24  # numbers, 128 MiB: sums of sparse rows for the Hessian's mixed part
 SAMPLE, LEAST_SAMPLE = 32, 2048  # rows of either class that make a Hessian: the larger of so many per feature, so many
 SHORT, ENLARGING = 0.5, 8  # a step below this part of Newton's tells that they were too few: so many times as many
@@ -143,7 +145,7 @@ class SVMOR(LinearScorer):
     O(n d + n + n_min log n_min), plus that for each trial of the line search, without the n d. Newton adds its matrix
     up to 1024 features, O(r d^2 + d^3) for the r rows in the band (stored values instead of one of the d if CSR), of
     either class at first a sample of at most 2048 or 32 d, after short steps more; with more features an r x r
-    system in O(r^3) where r <= 1024, else conjugate gradients, one product with these rows and their transpose each.
+    system in O(r^3) where r <= 2048, else conjugate gradients, one product with these rows and their transpose each.
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
     so on. None of this touches the certificate, which is of all rows. Memory: a copy of the rows (for conjugate
     gradients a second one of those in the band), in float64 also where X is float32 (the products with them run at
@@ -320,12 +322,25 @@ class _Run:
         if self.n_iter == 0 and not self.best.w.any():
             # w = 0 may be within tol (large lam, tiny features) but ranks nothing: at least one step, if there is one
             return not self.best.gradient.any()
-        return self.gap <= self.target or self.n_iter >= self.max_iter or self.idle >= PATIENCE
+        return self.is_met or self.n_iter >= self.max_iter or self.idle >= PATIENCE
+
+    @property
+    def is_met(self):
+        """Whether the gap is what it has to be: with what rounding adds, unless that alone is more."""
+        if self.gap > self.target:
+            return False
+        rounding = self.rounding_of(self.best.s_few, self.best.s_many)
+        return self.gap + rounding <= self.target or rounding > self.target
+
+    def rounding_of(self, *scores):
+        """Return what the rounding of the best weights' scores may make of the gap."""
+        return ROUNDING * self.bounding.band.magnified * max(float(np.abs(part).max()) for part in scores)
 
     def see(self, point, lower_bound=0.0):
         """Take what is better than before of this point and of the bounds; its own counts too."""
-        if self.best is None or point.objective <= self.best.objective:
-            self.best = point
+        for seen in (point, point.shorter):
+            if self.best is None or (seen is not None and seen.objective <= self.best.objective):
+                self.best = seen
         if self.bounding is None or point.lower_bound > self.lower_bound:
             self.bounding = point
         self.lower_bound = max(self.lower_bound, lower_bound, point.lower_bound)
@@ -351,7 +366,7 @@ class _Run:
         scores = row_scores(X, w)
         # sparse rows are not centred: their scores are rounded as they are
         rounded = (scores,) if sparse.issparse(X) else (self.best.s_few, self.best.s_many)
-        gap = self.gap + ROUNDING * bounding.band.magnified * max(float(np.abs(part).max()) for part in rounded)
+        gap = self.gap + self.rounding_of(*rounded)
         status = CONVERGED if gap <= self.target else MAX_ITER
         if status == MAX_ITER and self.idle >= PATIENCE:
             logger.info("no progress in %d iterations: rounding limits the gap to %.3g", self.idle, gap)
@@ -420,6 +435,7 @@ class _Point:
     band_part: float
     newton_part: float
     step: float = 1.0  # along Newton's direction, which has led here
+    shorter: "_Point | None" = None  # the point of a multiple of w that is nearer to the optimum; both parts are then its
 
     @property
     def width(self):
@@ -546,7 +562,35 @@ class _Problem:
 
     def _certify(self, w, s_few, s_many, band, step=1.0):
         v = self.pull(band.of_few, band.of_many)
-        return _Point(w, s_few, s_many, band, v, *_weigh_up(w, v, self.lam, band.loss, band.slope, self.squared), step)
+        parts = _weigh_up(w, v, self.lam, band.loss, band.slope, self.squared)
+        point = _Point(w, s_few, s_many, band, v, *parts, step)
+        is_far_apart = band.slope <= SMALL_SLOPES and band.width > 0.0 and not self.squared
+        return self._shortened(point) if is_far_apart else point
+
+    def _shortened(self, point):
+        """Return the point with the multiple s w whose smallest margin is 1, if that is shorter and has a smaller gap.
+
+        Where no pair is ranked wrongly and lam is small, the pairs in the band have small slopes a, and with them
+        u = -width (1 - 2a): their margins are 1 + width up to little, where 1 is enough. The gap of s w and s a,
+
+            P(s w) - D(s a) = (L(s w) - s mean a + s^2 w'v) + s^2 ||lam w - v||^2 / (2 lam),
+
+        is of order a times what it is with s = 1: the wide bands will do, in which Newton's systems are solved well.
+        """
+        margin = point.s_few.min() - point.s_many.max()
+        if margin <= 1.0:
+            return point
+        s = 1.0 / margin
+        s_few, s_many = s * point.s_few, s * point.s_many
+        band = self.band(s_few, s_many, 0.0)
+        band_part = max(0.0, band.loss - s * point.band.slope + s * s * inner(point.w, point.v))
+        newton_part = s * s * point.newton_part
+        if band_part + newton_part >= point.band_part + point.newton_part:
+            return point
+        w = s * point.w
+        objective = 0.5 * self.lam * inner(w, w) + band.loss
+        shorter = replace(point, w=w, s_few=s_few, s_many=s_many, band=band, objective=objective)
+        return replace(point, band_part=band_part, newton_part=newton_part, shorter=shorter)
 
     def narrow(self, point, tol, power):
         """Return the point after a Newton step into a narrower band, from about the minimum in its own.
@@ -624,7 +668,7 @@ class _Problem:
             logger.info("conjugate gradients for this step: lam=%g is lost in the Hessian's rounding", self.lam)
         pairs = _curvature(self, point.band, factor, self.many.shape[0])
         # exactly where it can be: with small lam, rough steps never settle which pairs are at the kink
-        if d > LARGEST_HESSIAN and 0 < len(pairs.few) + len(pairs.many) <= LARGEST_HESSIAN:
+        if d > LARGEST_HESSIAN and 0 < len(pairs.few) + len(pairs.many) <= LARGEST_SYSTEM:
             return _solve_by_rows(self, pairs, gradient)
         return _conjugate_gradients(self, pairs, gradient)
 

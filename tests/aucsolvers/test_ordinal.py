@@ -372,6 +372,7 @@ class TestSteps:
     def test_a_step_after_which_the_pairs_have_left_the_band_is_not_taken(self, monkeypatch):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(200, 150)), np.where(rng.random(200) < 0.2, 1.0, -1.0)
+        monkeypatch.setattr(module, "SMALL_SLOPES", 0.0)  # shorter weights would have no need of the narrow bands
         n_iter = {}
         for kept in (0.0, module.KEPT):
             monkeypatch.setattr(module, "KEPT", kept)
@@ -507,13 +508,48 @@ class TestFarApart:
             assert (pair_differences(X, y) @ w).min() == pytest.approx(1.0, abs=1e-3)
             np.testing.assert_allclose(w, weights[0], rtol=1e-2)
 
-    def test_a_way_down_on_which_no_gap_gets_smaller_is_gone_to_its_end(self):
+    def test_a_way_down_on_which_no_gap_gets_smaller_is_gone_to_its_end(self, monkeypatch):
         # gaps of the steps on it are up to 10^7 times the first one
+        monkeypatch.setattr(module, "SMALL_SLOPES", 0.0)
         X, y = load_digits(return_X_y=True)
         model = SVMOR(1e-8).fit(StandardScaler().fit_transform(X), y == 0)
         assert model.status_ == "converged" and model.dual_gap_ <= module.FINEST < 1e-3 * model.objective_ < 1e-11
         gap = model.history_["dual_gap"]
         assert np.max(np.diff(np.flatnonzero(np.diff(gap) < 0))) > module.PATIENCE
+
+    @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("lam", [1e-2, 1e-3, 1e-4, 1e-5])
+    def test_more_features_than_rows_take_few_iterations(self, lam, storage):
+        """Of 12 fits to 60 x 5000 five ended above tol; of 3,206 x 55,197 some took 562 iterations and 43 s."""
+        for seed, (n, d) in enumerate([(60, 5000), (72, 2000), (600, 1500)]):
+            rng = np.random.default_rng(seed)
+            X, y = rng.normal(size=(n, d)), np.where(np.arange(n) % (2 if n == 60 else 10) == 0, 1.0, -1.0)
+            model = SVMOR(lam).fit(storage(X), y)
+            assert model.status_ == "converged" and model.n_iter_ <= 30
+            assert model.dual_gap_ <= max(1e-6 * model.objective_, module.FINEST)
+            if n < 600:
+                found = enumerated_objective(model.coef_.ravel(), X, y, lam, "hinge")
+                assert found == pytest.approx(model.objective_, rel=1e-9)
+
+    def test_the_multiple_of_smallest_margin_1_is_certified(self):
+        """Its P - D, both summed over pairs, are the two parts; of a multiple that is no better nothing is told."""
+        X, y = far_apart()
+        problem = module._pose(X, y, 1e-4, "hinge")
+        point, shortened = problem.origin(), 0
+        for _ in range(12):
+            point = problem.move(point, problem.newton_direction(point))
+            if point.shorter is None:
+                continue
+            shortened += 1
+            Z, w = pair_differences(X, y), point.shorter.w
+            assert (Z @ w).min() == pytest.approx(1.0, rel=1e-9)
+            s = w @ point.w / (point.w @ point.w)
+            slopes = np.clip(0.5 * (1.0 - Z @ point.w + point.width) / point.width, 0.0, 1.0)
+            D = (s * slopes).mean() - 0.5 / 1e-4 * np.sum((s * slopes @ Z / len(Z)) ** 2)
+            P = enumerated_objective(w, X, y, 1e-4, "hinge")
+            assert point.shorter.objective == pytest.approx(P, rel=1e-9)
+            assert point.band_part + point.newton_part == pytest.approx(P - D, rel=1e-6)
+        assert shortened > 3
 
     def test_no_gap_is_certified_that_rounding_hides(self):
         X, y = self.SETS["iris"]()
