@@ -435,7 +435,7 @@ class _Point:
     band_part: float
     newton_part: float
     step: float = 1.0  # along Newton's direction, which has led here
-    shorter: "_Point | None" = None  # the point of a multiple of w that is nearer to the optimum; both parts are then its
+    shorter: "_Point | None" = None  # the point of a multiple of w that is nearer to the optimum: both parts are its
 
     @property
     def width(self):

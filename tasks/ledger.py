@@ -140,7 +140,7 @@ class Ledger:
             if not (head["pending"] is None or re.fullmatch("[0-9a-f]{64}", head["pending"])):
                 raise ValueError(f"{head['pending']!r} as pending, which is no digest")
             return {"count": int(head["count"]), "digest": str(head["digest"]), "pending": head["pending"]}
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise RunFailed(
                 f"{self.head_path}: expected the ledger's head, got: {error!r}. Run `aucflow audit verify`."
             ) from None
@@ -180,14 +180,18 @@ class Ledger:
         """Return all that is not as the ledger left it, in the order of the lines; nothing if all is well."""
         head_bytes, data = self._snapshot()
         *lines, torn = data.split(b"\n")
-        faults = list(_faults_of_chain(lines))
         try:
             head = self._parsed_head(head_bytes)
         except RunFailed as error:
-            return (*faults, Fault(0, "head", str(error)))
+            return (*_faults_of_chain(lines, set()), Fault(0, "head", str(error)))
+        faults = list(_faults_of_chain(lines, {head["digest"], head["pending"]}))
         if head_bytes not in (b"", canonical(head) + b"\n"):
             faults.append(Fault(0, "head", f"{self.head_path.name} has other bytes than the ledger writes"))
-        return (*faults, *_faults_of_end(lines, torn, head))
+        told = {fault.line for fault in faults}
+        return (
+            *faults,
+            *(one for one in _faults_of_end(lines, torn, head) if one.kind != "changed" or one.line not in told),
+        )
 
     def interrupted(self) -> str | None:
         """Return in words that an entry was announced and not confirmed: it is being written, or a crash cut in."""
@@ -254,34 +258,48 @@ def _entry(entry: dict[str, Any], digest: str) -> Entry:
 # Faults -----------------------------------------------------------------------------------------------------------
 
 
-def _faults_of_chain(lines: list[bytes]) -> Iterator[Fault]:
-    """Yield a fault at each line that does not follow from the one before it, with the likeliest cause."""
+def _faults_of_chain(lines: list[bytes], ends: set[str | None]) -> Iterator[Fault]:
+    """Yield a fault at each line that does not follow from the one before it, with the likeliest cause.
+
+    ``ends`` are the digests that the head has of the last entry. A line that is told of is not told of again because
+    the next one does not follow from it.
+    """
     entries = [_parsed(line) for line in lines]
     known = {entry.digest for entry in entries if entry is not None}
-    previous, seq = START, 0
-    for number, (line, entry) in enumerate(zip(lines, entries, strict=True), start=1):
+    confirmed = {entry.previous for entry in entries if entry is not None} | ends
+    previous: str | None = START
+    seq = 0
+    for number, entry in enumerate(entries, start=1):
         if entry is None:
             yield Fault(number, "malformed", f"line {number} is no entry of a ledger")
-            previous, seq = _sha256(line), seq + 1
+            previous, seq = None, seq + 1
             continue
-        if entry.previous != previous:
-            yield _fault_at(number, entry, previous, seq, known)
+        is_told = False
+        if previous is not None and entry.previous != previous:
+            fault = _fault_at(number, entry, seq, known, entry.digest in confirmed)
+            is_told = fault.line == number and fault.kind == "changed"
+            yield fault
         elif entry.seq != seq + 1:
+            is_told = True
             yield Fault(number, "changed", f"line {number} has the number {entry.seq}, expected {seq + 1}")
-        previous, seq = entry.digest, entry.seq
+        previous, seq = (None, seq + 1) if is_told else (entry.digest, entry.seq)
 
 
-def _fault_at(number: int, entry: Entry, previous: str, seq: int, known: set[str]) -> Fault:
-    """Return why an entry does not follow the line before it."""
+def _fault_at(number: int, entry: Entry, seq: int, known: set[str], is_confirmed: bool) -> Fault:
+    """Return why an entry does not follow the line before it; confirmed is one that another was written after."""
     if entry.previous in known or (entry.previous == START and number > 1):
         return Fault(
             number, "reordered", f"line {number} (entry {entry.seq}) follows another entry than it was written after"
         )
     if entry.seq > seq + 1:
-        missing = f"{seq + 1}" if entry.seq == seq + 2 else f"{seq + 1} to {entry.seq - 1}"
-        return Fault(number, "removed", f"before line {number}: entries {missing} are missing")
+        is_one = entry.seq == seq + 2
+        missing = f"entry {seq + 1} is" if is_one else f"entries {seq + 1} to {entry.seq - 1} are"
+        return Fault(number, "removed", f"before line {number}: {missing} missing")
     if entry.seq <= seq:
         return Fault(number, "inserted", f"line {number} (entry {entry.seq}) or the one before it was inserted")
+    if not is_confirmed:
+        words = f"line {number} was changed: it follows from no line before it, and nothing was written after it"
+        return Fault(number, "changed", words)
     changed = max(1, number - 1)
     words = f"line {changed} was changed: entry {entry.seq} was written after other contents than stand there"
     return Fault(changed, "changed", words)
@@ -296,11 +314,12 @@ def _faults_of_end(lines: list[bytes], torn: bytes, head: dict[str, Any]) -> Ite
     if pending is not None and len(lines) == head["count"] + 1 and digests[-1] == pending:
         return  # written, not yet confirmed
     end = digests[-1] if digests else START
-    if len(lines) < head["count"]:
+    lost = head["count"] - len(lines)
+    if lost > 0:
         yield Fault(
             len(lines) + 1,
             "truncated",
-            f"{head['count'] - len(lines)} entries are missing at the end, or before",
+            f"{lost} {'entry is' if lost == 1 else 'entries are'} missing at the end, or before",
             against_head=True,
         )
     elif len(lines) > head["count"]:

@@ -102,6 +102,7 @@ def find_model(client: MlflowClient, reference: str) -> Source:
     if found is None:
         choices = [*(f"{name}@{alias}" for alias in sorted(named)), *(f"{name}/{number}" for number in numbered)]
         raise BadInput(f"Expected a version of '{name}', got '{reference}'. Choose one of {name_list(choices, False)}.")
+    found = registry.as_registered(store.ledger(), found)
     return Source(f"{name}/{found.number}", found.source, found.run_id, found.tags, found.aliases)
 
 

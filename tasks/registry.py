@@ -93,6 +93,8 @@ class Disagreement:
 
 def versions(client: MlflowClient, model: str) -> tuple[Version, ...]:
     """Return every version of a model, the oldest first; none if there is no such model."""
+    if any(sign in model for sign in NO_NAME):
+        return ()
     aliases = _aliases(client, model)
     found: list[ModelVersion] = []
     token = None
@@ -102,6 +104,18 @@ def versions(client: MlflowClient, model: str) -> tuple[Version, ...]:
         token = page.token
         if not token:
             return tuple(sorted((_as_version(one, aliases) for one in found), key=lambda one: one.number))
+
+
+def registered_source(ledger: Ledger, version: Version) -> str:
+    """Return where a version's files were when the ledger registered it; where the registry says, if it did not."""
+    return _Book(ledger, version.model).registered.get(version.number, {}).get("source", version.source)
+
+
+def as_registered(ledger: Ledger, version: Version) -> Version:
+    """Return a version with the tags that the ledger says it was registered with: the registry's anybody may edit."""
+    registered = _Book(ledger, version.model).registered.get(version.number, {})
+    told = {name: value for name, value in registered.items() if name.startswith(PREFIX)}
+    return replace(version, tags=version.tags | told)
 
 
 def champion(client: MlflowClient, model: str) -> Version | None:
@@ -337,8 +351,8 @@ def _intent(client: MlflowClient, action: str, model: str, number: int | None, r
 
 def _carry_out(client: MlflowClient, ledger: Ledger, intent: Intent, details: dict[str, Any]) -> Version:
     """Do what the intent says, or take back what was done of it; return the version that it is about."""
-    _write_intent(ledger, intent)
     try:
+        _write_intent(ledger, intent)
         if intent.number is None:
             intent = replace(intent, number=_make_version(client, intent.model, details))
             _write_intent(ledger, intent)
@@ -694,8 +708,9 @@ def _odd_versions(book: _Book, there: dict[int, Version]) -> Iterator[Disagreeme
     for number, version in there.items():
         subject = f"{book.model}/{number}"
         if number not in book.standing:
-            story = "says that it was deleted" if number in book.registered else "never registered it"
-            yield Disagreement("unknown", subject, f"version {number} is in the registry; the ledger {story}")
+            known = number in book.registered
+            story = "the ledger says that it was deleted" if known else "no entry of the ledger registers it"
+            yield Disagreement("unknown", subject, f"version {number} is in the registry; {story}")
             continue
         ours = {name: value for name, value in version.tags.items() if name.startswith(PREFIX)}
         now, then = ours | {"run_id": version.run_id, "source": version.source}, book.registered[number]

@@ -232,6 +232,7 @@ def meet_champion(
 
 def _bring(client: MlflowClient, champion: Version) -> tuple[KeptModel, dict[str, Any]]:
     """Return the champion's model and manifest, both as they were when it was registered."""
+    champion = registry.as_registered(ledger(), champion)
     source = Source(f"{champion.model}/{champion.number}", champion.source, champion.run_id, champion.tags)
     model = bring_model(client, source)
     manifest, digest = read_manifest(client, champion.run_id)

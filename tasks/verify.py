@@ -287,6 +287,10 @@ def registry_faults(client: MlflowClient, ledger: Ledger, counts: Counter[str]) 
     except RunFailed as error:  # the note on what was under way is spoilt
         yield Discrepancy("malformed", "ledger intent.json", str(error), "registry")
         return
+    except Exception as error:  # one row that MLflow cannot have written is enough
+        words = f"MLflow cannot list its models: {' '.join(str(error).split())[:200]}"
+        yield Discrepancy("unreadable", "registry", words, "registry")
+        return
     for model in models:
         counts["models"] += 1
         yield from model_faults(client, ledger, model)
@@ -301,19 +305,20 @@ def _model_faults(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Dis
     try:
         told = registry.compare(client, ledger, model)
         found = (Discrepancy(o.kind, o.subject, o.message, "registry", is_note=o.is_note) for o in told)
-        return (*found, *_odd_places(client, model))
+        return (*found, *_odd_places(client, ledger, model))
     except Exception as error:  # whatever MLflow raises at rows that it cannot have written
         words = f"MLflow cannot show it: {' '.join(str(error).split())[:200]}"
         return (Discrepancy("unreadable", model, words, "registry"),)
 
 
-def _odd_places(client: MlflowClient, model: str) -> Iterator[Discrepancy]:
-    """Yield the versions that are loaded from elsewhere than their source says, or not ready to be loaded."""
+def _odd_places(client: MlflowClient, ledger: Ledger, model: str) -> Iterator[Discrepancy]:
+    """Yield the versions that are loaded from elsewhere than they were registered from, or not ready to be loaded."""
     for version in registry.versions(client, model):
         subject, number = f"{model}/{version.number}", str(version.number)
         place = client.get_model_version_download_uri(model, number)
-        if place != version.source:
-            words = f"it is loaded from {place}, it was registered from {version.source}"
+        source = registry.registered_source(ledger, version)
+        if place != source:
+            words = f"it is loaded from {place}, it was registered from {source}"
             yield Discrepancy("changed", subject, words, "registry", version.run_id)
         status = client.get_model_version(model, number).status
         if status != "READY":

@@ -119,7 +119,7 @@ class RunAuditor:
             words = f"the ledger has it as {entry.data.get('status')} (entry {entry.seq}), the store has no such run"
             return CheckedRun(None, None, (Discrepancy("missing", _of_entry(entry), words, "run", entry.subject),))
         content, faults = self._manifest(entry, run)
-        found = [*_against_entry(entry, run), *faults]
+        found = [*self._against_entry(entry, run), *faults]
         if content is not None:
             try:
                 found += self._against_manifest(entry, run, content)
@@ -146,6 +146,39 @@ class RunAuditor:
         """Return a run's manifest if it is the one that the ledger knows."""
         run = self.find(entry.subject)
         return None if run is None else self._manifest(entry, run)[0]
+
+    # The ledger's entry -------------------------------------------------------------------------------------------
+
+    def _against_entry(self, entry: Entry, run: Run) -> Iterator[Discrepancy]:
+        """Yield what the store tells of a run otherwise than the ledger."""
+        info = run.info
+        if info.lifecycle_stage != "active":
+            words = f"it is marked {info.lifecycle_stage} in the store"
+            yield Discrepancy("removed", name_of(run), words, "run", info.run_id)
+        if info.status == "RUNNING" and is_alive(run):
+            return  # it is about to end
+        if self._is_cut_off(entry, run):
+            words = f"a crash left it open: the next command ends it as the ledger says, {entry.data.get('status')}"
+            yield Discrepancy("interrupted", name_of(run), words, "run", info.run_id, is_note=True)
+            return
+        now = {"name": info.run_name, "status": info.status, "end_time": info.end_time}
+        for name, value in now.items():
+            if value != entry.data.get(name):
+                words = f"{_changed(name, value, entry.data.get(name))} (entry {entry.seq})"
+                yield Discrepancy("changed", f"{_of_entry(entry)}, {name}", words, "run", info.run_id)
+
+    def _is_cut_off(self, entry: Entry, run: Run) -> bool:
+        """Tell whether a crash can have left a run open that the ledger has ended: no command of ours began since."""
+        info, ended = run.info, entry.data.get("end_time")
+        if info.status != "RUNNING" or info.end_time or not recovery.is_gone(run.data.tags.get(PROCESS, "")):
+            return False
+        return info.run_name == entry.data.get("name") and isinstance(ended, int) and self._last_start() <= ended
+
+    def _last_start(self) -> int:
+        """Return when the last run of ours began."""
+        tag, order = f"tags.`{PROCESS}` != ''", ["attributes.start_time DESC"]
+        last = self.client.search_runs(list(self.experiments), tag, ViewType.ALL, max_results=1, order_by=order)
+        return max((run.info.start_time for run in last), default=0)
 
     # The manifest -------------------------------------------------------------------------------------------------
 
@@ -216,8 +249,10 @@ class RunAuditor:
             "tag mlflow.runName": run.data.tags.get("mlflow.runName", info.run_name),
         }
         kept = ("experiment_id", "started", "user", "artifact_uri", "name")
+        if now["tag mlflow.runName"] == info.run_name:  # which is held against the ledger's entry
+            kept = kept[:-1]
         self.counts["rows"] += 1
-        for (name, value), key in zip(now.items(), kept, strict=True):
+        for (name, value), key in zip(now.items(), kept, strict=False):
             if value != own[key]:
                 yield self._said(run, "changed", f", {name}", _changed(name, value, own[key]), "run")
 
@@ -238,17 +273,23 @@ class RunAuditor:
     def _metrics(self, run: Run, recorded: dict[str, Any]) -> Iterator[Discrepancy]:
         """Yield what differs in the metrics: the values that are shown first, and all that were ever logged."""
         then = {name: summary["last"] for name, summary in recorded.items()}
-        yield from self._table(run, "latest metric", then, run.data.metrics)
         histories = self.histories.of(run.info.run_id, recorded)
         self.counts["rows"] += sum(map(len, histories.values()))
+        odd = set()  # whose latest values are told of with them
         for name in sorted(recorded.keys() | histories.keys()):
             subject, history = f", metric {name}", histories.get(name, [])
             if name in recorded:
-                yield from self._history(run, subject, recorded[name], history, "store")
+                found = tuple(self._history(run, subject, recorded[name], history, "store"))
             else:
-                yield self._said(run, "inserted", subject, "it was not there when the run ended", "store")
+                found = (self._said(run, "inserted", subject, "it was not there when the run ended", "store"),)
+            if found and history and run.data.metrics.get(name) == metric_summary(history)["last"]:
+                odd.add(name)
+            yield from found
+        then, latest = (_without(odd, rows) for rows in (then, run.data.metrics))
+        yield from self._table(run, "latest metric", then, latest)
         for name, place in self.histories.places_of_latest(run.info.run_id).items():
-            if histories.get(name) and place != max((one.step, one.timestamp) for one in histories[name]):
+            history = [] if name in odd else histories.get(name, [])
+            if history and place != max((one.step, one.timestamp) for one in history):
                 words = "its step or time is not that of its last value"
                 yield self._said(run, "changed", f", latest metric {name}", words, "store")
 
@@ -427,19 +468,8 @@ def _of_entry(entry: Entry) -> str:
     return f"run {entry.subject[:8]} {entry.data.get('name', '')}".rstrip()
 
 
-def _against_entry(entry: Entry, run: Run) -> Iterator[Discrepancy]:
-    """Yield what the store tells of a run otherwise than the ledger."""
-    info = run.info
-    if info.lifecycle_stage != "active":
-        words = f"it is marked {info.lifecycle_stage} in the store"
-        yield Discrepancy("removed", name_of(run), words, "run", info.run_id)
-    if info.status == "RUNNING" and is_alive(run):
-        return  # it is about to end
-    now = {"name": info.run_name, "status": info.status, "end_time": info.end_time}
-    for name, value in now.items():
-        if value != entry.data.get(name):
-            words = f"{_changed(name, value, entry.data.get(name))} (entry {entry.seq})"
-            yield Discrepancy("changed", f"{_of_entry(entry)}, {name}", words, "run", info.run_id)
+def _without(names: set[str], rows: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in rows.items() if name not in names}
 
 
 def _guarded(tags: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str]:

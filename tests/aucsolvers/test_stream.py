@@ -80,7 +80,7 @@ class TestStreams:
     @every
     @pytest.mark.parametrize("storage", STORAGES)
     def test_an_interrupt_leaves_it_as_it_was(self, model, storage, monkeypatch):
-        """A signal is met when the kernel returns: members then were rows of a pool that nobody kept, read out of it."""
+        """A signal is met when the kernel returns: members were then rows of a pool that nobody had kept."""
         X, y = arriving()
         X = storage(X)
         half = stream(model, X[:30], y[:30])

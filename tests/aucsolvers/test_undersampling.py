@@ -463,7 +463,8 @@ def test_in_a_pipeline_and_a_search_on_real_data():
 @pytest.mark.parametrize("estimator", [SVR(), LinearRegression()], ids=str)
 def test_what_is_no_classifier_is_refused_in_our_words(estimator):
     X, y = rare_class(0)
-    with pytest.raises(TypeError, match=rf"Expected a linear model .* that classifies, got {type(estimator).__name__}\. Pass an SVM"):
+    words = rf"Expected a linear model .* that classifies, got {type(estimator).__name__}\. Pass an SVM"
+    with pytest.raises(TypeError, match=words):
         GeometricUnderSampler(estimator=estimator).fit_resample(X, y)
 
 

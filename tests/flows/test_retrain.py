@@ -19,6 +19,7 @@ from tasks import cell, retraining, store
 from tasks.convert import convert
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
+from tasks.predict import bring_model, find_model
 from tasks.registry import champion, compare, versions
 from tasks.retraining import alone, fingerprint, meet_champion, what_changed
 from tasks.split import HeldOut, all_rows
@@ -331,6 +332,24 @@ class TestLost:
         rule, reason = told(meet(model, config())[0])
         assert rule == "champion_available"
         assert "version 1, cannot be used" in reason and words in reason
+
+    @pytest.mark.parametrize("tag", ["model_sha256", "manifest_sha256"])
+    @pytest.mark.parametrize("value", [None, "0" * 64])
+    def test_the_ledger_says_what_was_registered_and_not_a_tag_that_anybody_may_edit(self, model, broken, tag, value):
+        """Without its tag the files of another version were scored with under the champion's name."""
+        kept = client().get_model_version(model, "1").tags[f"aucflow.{tag}"]
+        edit = client().delete_model_version_tag if value is None else client().set_model_version_tag
+        edit(model, "1", f"aucflow.{tag}", *([] if value is None else [value]))
+        try:
+            source = find_model(client(), f"{model}@champion")
+            assert source.tags[f"aucflow.{tag}"] == kept
+            assert bring_model(client(), source).ranker is not None
+            next(broken["m"].glob("*.skops")).write_bytes(b"?")
+            with pytest.raises(RunFailed, match="as registered, got others"):
+                bring_model(client(), source)
+            assert told(meet(model, config())[0])[0] == "champion_available"
+        finally:
+            client().set_model_version_tag(model, "1", f"aucflow.{tag}", kept)
 
     def test_what_would_not_be_promoted_alone_either_is_told_both_reasons(self, model, broken):
         shutil.rmtree(broken["m"])
