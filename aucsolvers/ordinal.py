@@ -68,8 +68,8 @@ LARGEST_THETA = 100.0  # times that slopes are made longer for a bound: what rou
 # from 8 times as many, solved to a gap 8 times smaller, and so on. What comes next starts in a band so many times as
 # wide, as the two minima differ by more than the gap; and in the widest where Newton's part is more than FAR times P.
 THIN_ROWS, THIN_TOL, THICKENING, THIN_WIDER, FAR = 2_500, 5e-3, 8, 3.0, 100.0
-LARGEST_HESSIAN = 1024  # features: the matrix then takes 8 MiB
-LARGEST_SYSTEM = 2048  # rows in the band: beyond it conjugate gradients are worth their error
+LARGEST_HESSIAN = 1024  # features, or rows in the band: the matrix then takes 8 MiB
+LARGEST_SYSTEM = 2048  # rows, where classes are far apart: rough steps take many times as many iterations
 LARGEST_SUMS = 2**24  # numbers, 128 MiB: sums of sparse rows for the Hessian's mixed part
 SAMPLE, LEAST_SAMPLE = 32, 2048  # rows of either class that make a Hessian: the larger of so many per feature, so many
 SHORT, ENLARGING = 0.5, 8  # a step below this part of Newton's tells that they were too few: so many times as many
@@ -145,7 +145,8 @@ class SVMOR(LinearScorer):
     O(n d + n + n_min log n_min), plus that for each trial of the line search, without the n d. Newton adds its matrix
     up to 1024 features, O(r d^2 + d^3) for the r rows in the band (stored values instead of one of the d if CSR), of
     either class at first a sample of at most 2048 or 32 d, after short steps more; with more features an r x r
-    system in O(r^3) where r <= 2048, else conjugate gradients, one product with these rows and their transpose each.
+    system in O(r^3) where r <= 1024, of classes far apart 2048, else conjugate gradients, one product with these rows
+    and their transpose each.
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
     so on. None of this touches the certificate, which is of all rows. Memory: a copy of the rows (for conjugate
     gradients a second one of those in the band), in float64 also where X is float32 (the products with them run at
@@ -668,7 +669,9 @@ class _Problem:
             logger.info("conjugate gradients for this step: lam=%g is lost in the Hessian's rounding", self.lam)
         pairs = _curvature(self, point.band, factor, self.many.shape[0])
         # exactly where it can be: with small lam, rough steps never settle which pairs are at the kink
-        if d > LARGEST_HESSIAN and 0 < len(pairs.few) + len(pairs.many) <= LARGEST_SYSTEM:
+        far_apart = point.band.slope <= SMALL_SLOPES and not self.squared
+        largest = LARGEST_SYSTEM if far_apart else LARGEST_HESSIAN
+        if d > LARGEST_HESSIAN and 0 < len(pairs.few) + len(pairs.many) <= largest:
             return _solve_by_rows(self, pairs, gradient)
         return _conjugate_gradients(self, pairs, gradient)
 
