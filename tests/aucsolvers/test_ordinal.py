@@ -586,7 +586,7 @@ class TestLargeData:
         X, y = load_svmlight_file(str(mirror / "libsvm" / "sector.scale"))
         model = SVMOR(1e-3).fit(X, y == 1)
         gap = model.history_["dual_gap"]
-        assert model.status_ == "converged" and gap[-1] <= 1e-6 * model.objective_ and gap[20] <= 1e-6
+        assert model.status_ == "converged" and gap[-1] <= 1e-6 * model.objective_ and model.n_iter_ <= 20
         assert pairwise_hinge_objective(model.coef_.ravel(), X, y == 1, 1e-3) == pytest.approx(model.objective_)
 
     @pytest.mark.parametrize("loss", LOSSES)
