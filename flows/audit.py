@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from sqlalchemy.exc import SQLAlchemyError
 
-from flows.console import FINDING, print_json, wide_console
+from flows.console import FINDING, plain, print_json, wide_console
 from flows.waiting import waiting
 from tasks import registry, store
 from tasks.errors import BadInput, RunFailed, nearest
+from tasks.files import replacing
 from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, REPLACED, Line, Story, count, render_page, tell
 from tasks.verify import Tell, Verdict, models_told, verify
 from tasks.verify_runs import Discrepancy
@@ -50,10 +53,12 @@ def audit_command(target: str, as_json: bool = False, html: str | None = None, d
         raise BadInput(
             "Expected mlruns/mlflow.db in this folder, found only a ledger. `aucflow audit verify` reads it."
         )
-    with waiting("checking"):
-        story = tell(client, store.ledger(), target, deep)
     if html is not None:
-        Path(html).write_text(render_page(story), encoding="utf-8")
+        _refuse_no_file(Path(html))
+    with waiting("checking"):
+        story = _told(client, target, deep)
+    if html is not None:
+        _write_page(Path(html), render_page(story))
     if as_json:
         print_json(story.as_dict())
     else:
@@ -61,6 +66,28 @@ def audit_command(target: str, as_json: bool = False, html: str | None = None, d
         if html is not None:
             Console(highlight=False, soft_wrap=True).print(f"page {html}", markup=False)
     return FINDING if story.findings else 0
+
+
+def _told(client: MlflowClient, target: str, deep: bool) -> Story:
+    try:
+        return tell(client, store.ledger(), target, deep)
+    except (MlflowException, SQLAlchemyError, TypeError) as error:  # of rows that MLflow cannot have written
+        words = " ".join(str(error).split())[:200].rstrip(".")
+        raise RunFailed(f"Expected a store that can be read, got: {words}. Run `aucflow audit verify`.") from error
+
+
+def _refuse_no_file(path: Path) -> None:
+    if path.is_dir() or not path.parent.is_dir():
+        raise BadInput(f"Expected a file in a folder that there is for --html, got {path}. Name another.")
+
+
+def _write_page(path: Path, page: str) -> None:
+    """Write a page whole or not at all."""
+    try:
+        with replacing(path) as draft:
+            draft.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"Expected a file for --html that can be written, got {path}: {error.strerror}.") from error
 
 
 def verify_command(as_json: bool = False, deep: bool = False) -> int:
@@ -84,12 +111,11 @@ def champions_command(model: str, on: str | None = None, as_json: bool = False) 
     """Show which versions of a model were champion, when and why: all of them, or those of a day or a moment."""
     _check_folder()
     ledger = store.ledger()
-    known = models_told(ledger)
-    if model not in known:
+    known, faults = models_told(ledger), ledger.verify()
+    if model not in known and not faults:
         raise BadInput(f"Expected a model that the ledger knows, got '{model}'.{nearest(model, sorted(known))}")
     span = _span(on) if on is not None else None
     reigns = [reign for reign in registry.history(ledger, model) if span is None or _overlaps(reign, *span)]
-    faults = ledger.verify()
     if as_json:
         print_json({"model": model, "on": on, "champions": [_as_json(reign) for reign in reigns], "ok": not faults})
     elif reigns:
@@ -125,7 +151,7 @@ def _show_story(story: Story) -> None:
     table.add_column("now", no_wrap=True)
     for line in _for_a_screen(story.lines):
         state = f"[{STYLES[line.state]}]{line.state}[/]" if line.state else ""
-        table.add_row(line.label, _plain(line.text), _digest(line.digests), state)
+        table.add_row(line.label, plain(line.text), _digest(line.digests), state)
     console.print(table)
     for why, labels in _unchecked(story).items():
         console.print(f"not checked: {', '.join(labels)} ({why})", style="dim", markup=False, highlight=False)
@@ -169,11 +195,6 @@ def _digest(digests: dict[str, str]) -> str:
     return f"{first[:SHOWN]}{f' +{len(digests) - 1}' if len(digests) > 1 else ''}"
 
 
-def _plain(text: str) -> str:
-    """Return a text of somebody else's as rich prints it to the letter."""
-    return text.replace("[", r"\[")
-
-
 # A verdict --------------------------------------------------------------------------------------------------------
 
 
@@ -190,7 +211,7 @@ def _show_verdict(verdict: Verdict) -> None:
 
 def _print_discrepancy(console: Console, one: Discrepancy) -> None:
     style = "dim" if one.is_note else "bold red"
-    console.print(f"[{style}]{one.kind}[/] {_plain(one.subject)}: {_plain(one.message)}", highlight=False)
+    console.print(f"[{style}]{one.kind}[/] {plain(one.subject)}: {plain(one.message)}", highlight=False)
 
 
 @contextmanager
@@ -230,7 +251,7 @@ def _champions(reigns: list[registry.Promotion]) -> Table:
         until = "" if reign.until is None else f"{reign.until:%Y-%m-%d %H:%M}"
         entry = f"{reign.seq} {reign.digest[:SHOWN]}"
         since = f"{reign.since:%Y-%m-%d %H:%M}"
-        table.add_row(str(reign.number), since, until, reign.kind, _plain(reign.reason), entry)
+        table.add_row(str(reign.number), since, until, reign.kind, plain(reign.reason), entry)
     return table
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flows.console import TEXT, report_console, wide_console
+from flows.console import TEXT, plain, report_console, wide_console
 from flows.waiting import waiting
 from tasks import catalogue, datasets
 from tasks.configuration import ExperimentConfig, MethodConfig, load_config, parse, parse_config
@@ -251,7 +251,7 @@ def _runs() -> Table:
 
     table = Table("started (UTC)", "experiment", "run", "status", "AUC", "G-mean", box=None)
     for row in list_runs(store.reader()) if store.exists() else ():
-        table.add_row(row.started, row.experiment, row.name, row.status, row.auc, row.gmean)
+        table.add_row(*map(plain, (row.started, row.experiment, row.name, row.status, row.auc, row.gmean)))
     return table
 
 
@@ -264,5 +264,7 @@ def _models() -> Table:
     for version in (version for name in names for version in registry.versions(client, name)):
         made = version.created.strftime("%Y-%m-%d %H:%M")
         decision = version.tags.get(f"{registry.PREFIX}decision", "")
-        table.add_row(version.model, str(version.number), made, ", ".join(version.aliases), decision)
+        table.add_row(
+            plain(version.model), str(version.number), made, plain(", ".join(version.aliases)), plain(decision)
+        )
     return table

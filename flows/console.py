@@ -23,6 +23,16 @@ def report_console() -> Console:
     return Console() if os.environ.get("COLUMNS") else wide_console()
 
 
+def printable(text: str) -> str:
+    """Return a text of somebody else's with what steers a terminal, or turns the direction of writing, spelt out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def plain(text: str) -> str:
+    """Return a text of somebody else's as rich prints it to the letter, and printable."""
+    return printable(text).replace("[", r"\[")
+
+
 def print_json(value: Any) -> None:
     """Print a value, whatever its texts hold, on lines that are as long as they are."""
     Console().out(json.dumps(value, indent=2, ensure_ascii=False), highlight=False)

@@ -4,6 +4,8 @@ import bz2
 import gzip
 import hashlib
 import lzma
+import os
+import shutil
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,6 +69,25 @@ def format_by_name(path: Path) -> str | None:
 def is_yaml(path: Path) -> bool:
     """Tell whether a file's ending is a config's."""
     return path.suffix.lower() in (".yaml", ".yml")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a file beside ``path`` that takes its place once the block has come to its end, and else is removed.
+
+    Where there is a file already, its rights stay, and a link to it stays one.
+    """
+    target = Path(os.path.realpath(path))
+    draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
+    try:
+        yield draft
+        if target.exists():
+            shutil.copymode(target, draft)
+        with draft.open("rb") as stream:
+            os.fsync(stream.fileno())
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def file_sha256(path: Path) -> str:

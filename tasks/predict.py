@@ -32,7 +32,7 @@ from tasks.arff import NUMBER
 from tasks.classes import name_list
 from tasks.convert import canonical, feature_columns, unique_names
 from tasks.errors import BadInput, RunFailed, nearest
-from tasks.files import CHUNK, file_sha256, open_plain
+from tasks.files import CHUNK, file_sha256, open_plain, replacing
 from tasks.manifests import find_run, read_manifest
 from tasks.models import KeptModel, load_ranker
 from tasks.readers import AMBIGUOUS, Marks, RawTable
@@ -211,7 +211,7 @@ def predict(
     """
     fit = fit_to(model, raw, drop)
     done = positive = 0
-    with _draft(out) as draft, _writer(draft, OUTPUTS[out.suffix], _schema(model, facts)) as write:
+    with replacing(out) as draft, _writer(draft, OUTPUTS[out.suffix], _schema(model, facts)) as write:
         for X in _blocks(read_rows(model, raw, fit, rows), _block_rows(model)):
             table = score(model, X, done)
             write(table)
@@ -498,19 +498,6 @@ def _schema(model: KeptModel, facts: dict[str, str]) -> pa.Schema:
     if model.ranker.calibrator is not None:
         fields.append(("probability", pa.float64()))
     return pa.schema(fields, metadata={f"aucflow.{name}": value for name, value in facts.items()})
-
-
-@contextmanager
-def _draft(out: Path) -> Iterator[Path]:
-    """Give a file beside ``out`` that takes its place once the block has come to its end, and else is removed."""
-    draft = out.with_name(f".{out.name}.{os.getpid()}.draft")
-    try:
-        yield draft
-        with draft.open("rb") as stream:
-            os.fsync(stream.fileno())
-        os.replace(draft, out)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -78,7 +78,8 @@ def tell(client: MlflowClient, ledger: Ledger, target: str, deep: bool = False) 
     else:
         found += model_faults(client, ledger, version[0])
         entries = [entry for entry in ledger.entries() if entry.subject == "/".join(map(str, version))]
-        run_id = next((e.data["run_id"] for e in entries if e.data.get("run_id")), "")
+        registered = {one.number: one.run_id for one in registry.versions(client, version[0])}
+        run_id = next((e.data["run_id"] for e in entries if e.data.get("run_id")), registered.get(version[1]) or "")
         lines += _of_version(ledger, version, entries, tuple(found))
     checks = _check(auditor, ledger, run_id, deep)
     lines += (*_of_run(auditor, run_id, checks, deep), _of_ledger(ledger, faults))
@@ -103,8 +104,9 @@ def _version(client: MlflowClient, ledger: Ledger, target: str) -> tuple[str, in
         )
     if number is None:
         return model, _numbered(client, ledger, model, alias)
-    if not any(entry.subject == f"{model}/{number}" for entry in ledger.entries()):
-        raise BadInput(f"Expected a version of '{model}', got {number}, which the ledger does not know.")
+    told = any(entry.subject == f"{model}/{number}" for entry in ledger.entries())
+    if not told and int(number) not in {one.number for one in registry.versions(client, model)}:
+        raise BadInput(f"Expected a version of '{model}', got {number}, which neither registry nor ledger knows.")
     return model, int(number)
 
 
@@ -176,7 +178,7 @@ def _check(auditor: RunAuditor, ledger: Ledger, run_id: str, deep: bool) -> _Che
     entry = last_entries(ledger).get(run_id)
     run = auditor.find(run_id) if run_id else None
     if entry is None:
-        return _Checks(CheckedRun(run, None, _without_entry(run)), (), {})
+        return _Checks(CheckedRun(run, None, _without_entry(run_id, run)), (), {})
     checked = auditor.check(entry, run)
     cells = {}
     for cell in (checked.manifest or {}).get("cells", ())[:MOST_CELLS]:
@@ -202,9 +204,10 @@ def _data_faults(auditor: RunAuditor, checked: CheckedRun, deep: bool) -> list[D
     return found
 
 
-def _without_entry(run: Run | None) -> tuple[Discrepancy, ...]:
+def _without_entry(run_id: str, run: Run | None) -> tuple[Discrepancy, ...]:
     if run is None:
-        return (Discrepancy("missing", "run", "neither the store nor the ledger knows the run", "run"),)
+        words = "neither store nor ledger knows it" if run_id else "neither registry nor ledger says which it was"
+        return (Discrepancy("missing", f"run {run_id[:8]}".rstrip(), words, "run", run_id),)
     is_open = run.info.status == "RUNNING"
     words = (
         "it has not ended yet" if is_open else f"the store has it as {run.info.status}, the ledger has no entry of it"
