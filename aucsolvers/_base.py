@@ -197,7 +197,8 @@ def two_labels(y):
             f"expected two classes, got {len(classes)}. Choose one class as positive first."
         )
     if len(classes) != 2:
-        raise ValueError(f"Expected two classes, got one class ({classes[0]!r}): there is nothing to rank.")
+        label = classes[0].item() if isinstance(classes[0], np.generic) else classes[0]
+        raise ValueError(f"Expected two classes, got one class ({label!r}): there is nothing to rank.")
     return classes
 
 

@@ -10,7 +10,6 @@ diagonal term sum_i D_ii alpha_i^2 / 2 (Hsieh et al. 2008, eq. 2-4, whose C is o
 import math
 
 import numpy as np
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_consistent_length
 
 from aucsolvers._jit import kernel
@@ -67,7 +66,12 @@ def _class_weights(class_weight, classes, codes, weight):
     if isinstance(class_weight, str) and class_weight == "balanced":
         sums = np.bincount(codes, weights=weight)
         return sums.sum() / (2.0 * sums)
-    return compute_class_weight(class_weight, classes=classes, y=classes[codes], sample_weight=weight)
+    strangers = [label for label in class_weight if label not in classes.tolist()]
+    if strangers:
+        raise ValueError(
+            f"Expected class_weight for labels out of {classes.tolist()}, got one for {strangers[0]!r}. Name these."
+        )
+    return np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
 
 
 def dual_bounds(cost, squared):

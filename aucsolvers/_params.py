@@ -43,6 +43,19 @@ def check_flags(estimator, *names):
             raise ValueError(f"Expected {name} to be True or False, got {value!r}. Write true or false in YAML.")
 
 
+def check_class_weight(value):
+    """Return value, or say that it must be None, "balanced", or numbers of at least 0 by label."""
+    if value is None or (isinstance(value, str) and value == "balanced"):
+        return value
+    if not isinstance(value, dict) or not value:
+        raise ValueError(
+            f"Expected class_weight to be None, 'balanced' or a weight for each label, got {value!r}. Set either."
+        )
+    for label, weight in value.items():
+        check_non_negative(f"class_weight of {label!r}", weight)
+    return value
+
+
 def as_generator(random_state):
     """Return a numpy Generator: the one given, one seeded by an int or by a draw from a RandomState, or a fresh one."""
     integer = isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and random_state >= 0

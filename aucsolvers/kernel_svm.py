@@ -30,7 +30,14 @@ from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace, validate_rows
 from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._pairs import squared_distance
-from aucsolvers._params import check_choice, check_count, check_flags, check_non_negative, check_positive
+from aucsolvers._params import (
+    check_choice,
+    check_class_weight,
+    check_count,
+    check_flags,
+    check_non_negative,
+    check_positive,
+)
 from aucsolvers._ranking import TIED_WITHIN, tied
 from aucsolvers._rows import FLOATS, FULL, as_rows, filled_up, row_scores, squared_norms, stored_once
 from aucsolvers._width import leave_one_out_gamma
@@ -206,6 +213,7 @@ class KernelSVM(BinaryScorer):
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_positive("C", self.C)
+        check_class_weight(self.class_weight)
         check_choice("kernel", self.kernel, KERNELS)
         if not (isinstance(self.gamma, str) and self.gamma in GAMMAS):
             check_positive("gamma", self.gamma)

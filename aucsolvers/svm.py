@@ -23,7 +23,15 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._gram import gram
 from aucsolvers._hinge import FLAT, LOSSES, MAX_TRIALS, best_multiple, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
-from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
+from aucsolvers._params import (
+    as_generator,
+    check_choice,
+    check_class_weight,
+    check_count,
+    check_flags,
+    check_non_negative,
+    check_positive,
+)
 from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._ranking import auc_of_classes
 from aucsolvers._rows import (
@@ -222,6 +230,7 @@ class LinearSVM(LinearScorer):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_positive("C", self.C)
         check_choice("loss", self.loss, LOSSES)
+        check_class_weight(self.class_weight)
         check_non_negative("tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_flags(self, "fit_intercept", "newton", "warm_start")

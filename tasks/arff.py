@@ -16,6 +16,7 @@ the line. Dates become seconds since 1970-01-01, as everywhere in ``tasks.reader
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -126,12 +127,13 @@ def _checked_header(relation: Relation, number: int, name: str) -> Relation:
     if not names:
         raise BadInput(f"{name}, line {number}: expected an @attribute line before @data, got none. Declare them.")
     refuse_width(len(names), name)
+    twice = next((f" '{_short(one)}' is there twice." for one, count in Counter(names).items() if count > 1), "")
     for keyword, listed in (("@inputs", relation.inputs), ("@outputs", relation.outputs)):
         for attribute in listed:
             if attribute not in names:
                 raise BadInput(
                     f"{name}: expected {keyword} to name attributes, got '{_short(attribute)}'."
-                    f"{nearest(attribute, names)} Mend the {keyword} line."
+                    f"{twice or nearest(attribute, names)} Mend the header."
                 )
     return relation
 

@@ -28,7 +28,8 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from pydantic import TypeAdapter
 
-from tasks.errors import BadInput, RunFailed
+from tasks.classes import name_list
+from tasks.errors import BadInput, RunFailed, nearest
 from tasks.files import file_sha256
 from tasks.ledger import Entry, Ledger, canonical
 from tasks.log import run_logger
@@ -228,6 +229,7 @@ def register_and_promote(
 def rollback(client: MlflowClient, ledger: Ledger, model: str, reason: str) -> Version:
     """Make the previous champion the champion again, and the champion the previous one."""
     with _changing(client, ledger):
+        _check_known(client, model)
         number = _aliases(client, model).get(PREVIOUS)
         if number is None:
             raise BadInput(
@@ -242,6 +244,7 @@ def rollback(client: MlflowClient, ledger: Ledger, model: str, reason: str) -> V
 def delete_version(client: MlflowClient, ledger: Ledger, model: str, number: int, reason: str) -> Version:
     """Take a version that does not serve out of the registry; return it as it was. Its run and files stay."""
     with _changing(client, ledger):
+        _check_known(client, model)
         found = next((one for one in versions(client, model) if one.number == number), None)
         if found is None:
             raise BadInput(f"Expected a version of '{model}' to delete, got {number}, which is none.")
@@ -260,6 +263,13 @@ def recover(client: MlflowClient, ledger: Ledger) -> tuple[str, ...]:
         return ()
     with _sole_writer(ledger):
         return _recover(client, ledger)
+
+
+def _check_known(client: MlflowClient, model: str) -> None:
+    known = tuple(models(client))
+    if model not in known:
+        listed = f"the registry has {name_list(known)}" if known else "the registry is empty"
+        raise BadInput(f"Expected the name of a registered model, got '{model}': {listed}.{nearest(model, known)}")
 
 
 def _check_name(model: str) -> None:

@@ -311,7 +311,7 @@ def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
         notes.append(f"✗ stopped at {', '.join(early)} before the certificate met tol: a longer run may differ.")
     if any(row.status == UNCERTIFIED for row in rows):
         notes.append("Certificate none: an imported solver, which does not say how far from its optimum it stopped.")
-    if any(row.kernel != "none" for row in rows):
+    if any(row.kernel != "none" and row.status != UNCERTIFIED for row in rows):
         notes.append("With a kernel the certificate is that of the linear problem in its features (see the report).")
     for title, size, status in dict.fromkeys((r.title, r.committee, r.status) for r in rows if r.committee > 1):
         certified = "" if status == UNCERTIFIED else "; the certificate is that of its worst member"

@@ -170,9 +170,10 @@ class RunAuditor:
     def _is_cut_off(self, entry: Entry, run: Run) -> bool:
         """Tell whether a crash can have left a run open that the ledger has ended: no command of ours began since."""
         info, ended = run.info, entry.data.get("end_time")
-        if info.status != "RUNNING" or info.end_time or not recovery.is_gone(run.data.tags.get(PROCESS, "")):
+        if info.status != "RUNNING" or not recovery.is_gone(run.data.tags.get(PROCESS, "")):
             return False
-        return info.run_name == entry.data.get("name") and isinstance(ended, int) and self._last_start() <= ended
+        is_as_told = info.run_name == entry.data.get("name") and isinstance(ended, int)
+        return is_as_told and (info.end_time or 0) <= ended and self._last_start() <= ended
 
     def _last_start(self) -> int:
         """Return when the last run of ours began."""

@@ -2,13 +2,15 @@
 
 import json
 import shutil
+import sqlite3
 
 import pytest
 from audited import MODEL, inside
 
 from flows.audit import audit_command, champions_command, verify_command
 from flows.cli import cli, main
-from tasks.errors import BadInput
+from flows.commands import list_command
+from tasks.errors import BadInput, RunFailed
 
 
 class TestStory:
@@ -32,6 +34,39 @@ class TestStory:
         assert audit_command("claims", html=str(tmp_path / "page.html")) == 0
         assert "<h1>claims</h1>" in (tmp_path / "page.html").read_text(encoding="utf-8")
         assert str(tmp_path / "page.html") in capsys.readouterr().out
+
+    @pytest.mark.parametrize("path", ["nowhere/page.html", "."])
+    def test_a_page_that_cannot_be_written_is_refused_before_anything_is_checked(self, audited, monkeypatch, path):
+        monkeypatch.setattr("flows.audit.tell", lambda *_: pytest.fail("checked first"))
+        with pytest.raises(BadInput, match="Expected a file in a folder that there is for --html, got"):
+            audit_command("claims", html=path)
+
+    def test_what_the_ledger_lost_is_a_finding_where_the_registry_has_it(self, audited, capsys):
+        """It was called bad input, though `verify` named it."""
+        entries = audited.ledger.path.read_bytes().splitlines(keepends=True)
+        audited.ledger.path.write_bytes(b"".join(entries[:3]))
+        assert audit_command(f"{MODEL}/1") == 3
+        out = " ".join(capsys.readouterr().out.split())
+        assert "no entry of the ledger registers it" in out and "neither store nor ledger" not in out
+        assert champions_command(MODEL) == 3
+
+    def test_a_name_cannot_steer_the_terminal(self, audited, capsys):
+        """Escapes in a run's name moved the cursor over the finding and wrote that all was well."""
+        name = "x\x1b[1A\x1b[2K\rok 16 ledger entries\x1b[8m\n\u202e[b]"
+        with sqlite3.connect(audited.folder / "mlruns" / "mlflow.db") as database:
+            database.execute("UPDATE runs SET name = ? WHERE run_uuid = ?", (name, audited.runs["claims"]))
+            database.execute(
+                "UPDATE tags SET value = ? WHERE key = 'mlflow.runName' AND run_uuid = ?",
+                (name, audited.runs["claims"]),
+            )
+        spelt = r"x\x1b[1A\x1b[2K\rok 16 ledger entries\x1b[8m\n\u202e[b]"
+        assert verify_command() == 3
+        out = capsys.readouterr().out
+        assert spelt in out.replace("\n", "") and "\x1b" not in out and "\r" not in out
+        assert "1 finding in" in out  # one edit, though it stands in two tables
+        list_command("runs")
+        out = capsys.readouterr().out
+        assert spelt in out and "\x1b" not in out
 
     def test_what_was_changed_is_said_below_and_the_exit_code_is_3(self, audited, capsys):
         audited.client.set_registered_model_alias(MODEL, "champion", "1")
@@ -63,6 +98,28 @@ class TestVerify:
         assert verify_command(as_json=True, deep=True) == 3
         told = json.loads(capsys.readouterr().out)
         assert (told["ok"], told["checked"]["runs"], told["findings"][0]["kind"]) == (False, 3, "missing")
+
+    @pytest.mark.parametrize(
+        ("spoil", "said"),
+        [
+            ("DROP TABLE registered_model_aliases", "unreadable registry: MLflow cannot list its models"),
+            ("DROP TABLE params", "unreadable"),
+        ],
+    )
+    def test_tables_that_are_gone_are_findings(self, audited, capsys, spoil, said):
+        with sqlite3.connect(audited.folder / "mlruns" / "mlflow.db") as database:
+            database.execute(spoil)
+        assert verify_command() == 3
+        assert said in capsys.readouterr().out
+        with pytest.raises(RunFailed, match=r"Expected a store that can be read, got: .* Run `aucflow audit verify`"):
+            audit_command(f"{MODEL}@champion")
+
+    @pytest.mark.parametrize("count", [b"1e999", b"-1e999"])
+    def test_a_head_that_counts_to_infinity_is_a_finding(self, audited, capsys, count):
+        head = audited.ledger.head_path
+        head.write_bytes(head.read_bytes().replace(b'"count":7', b'"count":' + count))
+        assert verify_command() == 3
+        assert "head ledger head.json: " in capsys.readouterr().out
 
     def test_a_store_that_is_no_database_is_a_finding(self, audited, capsys, tmp_path):
         shutil.copytree("mlruns/ledger", tmp_path / "mlruns" / "ledger")

@@ -14,6 +14,7 @@ from retrained import MODEL, claims, open_runs, unfounded, write
 
 from flows import commands, lifecycle
 from tasks import registry, store
+from tasks.verify import verify
 
 pytestmark = pytest.mark.slow
 
@@ -151,6 +152,7 @@ def settle(before, capsys):
     client, ledger = here(), store.ledger()
     assert ledger.verify() == (), "readable and whole as it is"
     assert unfounded(client, ledger) == []
+    assert [one for one in verify(client, ledger).findings if one.part != "registry"] == [], "a crash is no tampering"
     left = len(open_runs(client)) + (registry.pending(ledger) is not None)
     served = registry.champion(client, MODEL)
     assert served is not None and served.number in {entry.data["aliases"]["champion"][1] for entry in promotions()}
