@@ -129,7 +129,7 @@ def _resampled(sampler: Any, X: Any, y: np.ndarray, method: MethodConfig) -> tup
     try:
         return sampler.fit_resample(X, y)
     except (ValueError, RuntimeError) as error:
-        if str(error).startswith("Expected"):  # in our own words
+        if catalogue.sampler(method.sampler).is_ours and str(error).startswith("Expected"):  # in words of our own
             raise
         counts = f"{len(y)} training rows, {min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))} of the rarer class"
         raise ValueError(f"sampler '{method.sampler}' on {counts}: {error}") from error

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import svm as module
 from aucsolvers._params import as_generator
+from aucsolvers.kernel_svm import KernelSVM
 from aucsolvers.svm import LinearSVM, solve_linear_svm
 
 LOSSES = ["hinge", "squared_hinge"]
@@ -123,6 +124,27 @@ class TestWeights:
         repeated = LinearSVM(loss=loss, tol=1e-12).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
         assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-10)
         assert_allclose(weighted.coef_, repeated.coef_, atol=2e-5)
+
+    @pytest.mark.parametrize("machine", [LinearSVM, KernelSVM])
+    @pytest.mark.parametrize(
+        ("class_weight", "words"),
+        [
+            ("bal", "Expected class_weight to be None, 'balanced' or a weight for each label, got 'bal'"),
+            ({}, "got {}"),
+            ([1, 2], r"got \[1, 2\]"),
+            ({1: -1}, "Expected class_weight of 1 to be a finite number >= 0, got -1"),
+            ({1: "much"}, "got 'much'"),
+        ],
+    )
+    def test_a_class_weight_that_is_none_is_refused_before_any_data(self, machine, class_weight, words):
+        with pytest.raises(ValueError, match=words):
+            machine(class_weight=class_weight).check_parameters()
+
+    @pytest.mark.parametrize("machine", [LinearSVM, KernelSVM])
+    def test_a_class_weight_for_another_label_names_those_that_there_are(self, machine):
+        with pytest.raises(ValueError, match=r"for labels out of \['no', 'yes'\], got one for 'maybe'"):
+            machine(class_weight={"yes": 2, "maybe": 1}).fit([[0.0], [1.0]], ["no", "yes"])
+        assert machine(class_weight={"yes": 2}).fit([[0.0], [1.0]], ["no", "yes"]).status_ == "converged"
 
     @pytest.mark.parametrize("class_weight", ["balanced", {0: 1.0, 1: 7.0}])
     def test_class_weight_agrees_with_liblinear(self, cancer, class_weight):

@@ -135,6 +135,10 @@ def test_errors_name_the_line(text, line, words):
         ("@relation r\n@attribute a real\n", "expected a line @data"),
         ("@attribute Class {x}\n@outputs Clas\n@data\n", "got 'Clas'. Did you mean 'Class'?"),
         ("@attribute age real\n@inputs agee\n@data\n", "expected @inputs to name attributes, got 'agee'. Did you mean"),
+        (
+            "@attribute a real\n@attribute a real\n@inputs a, b\n@data\n",
+            "got 'b'. 'a' is there twice. Mend the header.",
+        ),
     ],
 )
 def test_errors_of_the_whole_header(text, words):

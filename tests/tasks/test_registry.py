@@ -9,6 +9,7 @@ import sys
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import mlflow
@@ -301,6 +302,34 @@ class TestRollback:
         register()
         with pytest.raises(BadInput, match="previous"):
             rollback(client, ledger, model, "why not")
+        assert_sound(client, ledger, model)
+
+    @pytest.mark.parametrize("spelt", ["{}/2", "{}@champion", "{}s", "a:b", 'x"y'])
+    def test_a_name_that_no_model_has_is_refused_with_those_that_there_are(
+        self, client, ledger, model, register, spelt
+    ):
+        """With a slash MLflow's own error came through, as if the store had failed."""
+        register()
+        for change in (rollback, partial(delete_version, number=1)):
+            with pytest.raises(BadInput, match=r"the name of a registered model, got .*: the registry has "):
+                change(client, ledger, model=spelt.format(model), reason="why not")
+        assert_sound(client, ledger, model)
+
+    def test_a_change_that_is_interrupted_at_once_is_taken_back(self, client, ledger, model, register, monkeypatch):
+        """The note on it was written before anybody was there to take it back."""
+        register()
+        real = registry._write_intent
+
+        def interrupted(*given):
+            real(*given)
+            monkeypatch.setattr(registry, "_write_intent", real)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(registry, "_write_intent", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            register()
+        assert registry.pending(ledger) is None
+        assert state(client, model) == {1: ("champion",)}
         assert_sound(client, ledger, model)
 
     def test_to_a_deleted_version_it_is_refused(self, client, ledger, model, register):
