@@ -119,7 +119,7 @@ class RunAuditor:
             words = f"the ledger has it as {entry.data.get('status')} (entry {entry.seq}), the store has no such run"
             return CheckedRun(None, None, (Discrepancy("missing", _of_entry(entry), words, "run", entry.subject),))
         content, faults = self._manifest(entry, run)
-        found = [*self._against_entry(entry, run), *faults]
+        found = [*self._against_entry(entry, run, content), *faults]
         if content is not None:
             try:
                 found += self._against_manifest(entry, run, content)
@@ -149,7 +149,7 @@ class RunAuditor:
 
     # The ledger's entry -------------------------------------------------------------------------------------------
 
-    def _against_entry(self, entry: Entry, run: Run) -> Iterator[Discrepancy]:
+    def _against_entry(self, entry: Entry, run: Run, content: dict[str, Any] | None) -> Iterator[Discrepancy]:
         """Yield what the store tells of a run otherwise than the ledger."""
         info = run.info
         if info.lifecycle_stage != "active":
@@ -157,7 +157,7 @@ class RunAuditor:
             yield Discrepancy("removed", name_of(run), words, "run", info.run_id)
         if info.status == "RUNNING" and is_alive(run):
             return  # it is about to end
-        if self._is_cut_off(entry, run):
+        if self._is_cut_off(entry, run, content):
             words = f"a crash left it open: the next command ends it as the ledger says, {entry.data.get('status')}"
             yield Discrepancy("interrupted", name_of(run), words, "run", info.run_id, is_note=True)
             return
@@ -167,10 +167,12 @@ class RunAuditor:
                 words = f"{_changed(name, value, entry.data.get(name))} (entry {entry.seq})"
                 yield Discrepancy("changed", f"{_of_entry(entry)}, {name}", words, "run", info.run_id)
 
-    def _is_cut_off(self, entry: Entry, run: Run) -> bool:
+    def _is_cut_off(self, entry: Entry, run: Run, content: dict[str, Any] | None) -> bool:
         """Tell whether a crash can have left a run open that the ledger has ended: no command of ours began since."""
-        info, ended = run.info, entry.data.get("end_time")
-        if info.status != "RUNNING" or not recovery.is_gone(run.data.tags.get(PROCESS, "")):
+        info, ended, process = run.info, entry.data.get("end_time"), run.data.tags.get(PROCESS, "")
+        if info.status != "RUNNING" or not recovery.is_gone(process):
+            return False
+        if content is not None and content["store"]["tags"].get(PROCESS) != process:
             return False
         is_as_told = info.run_name == entry.data.get("name") and isinstance(ended, int)
         return is_as_told and (info.end_time or 0) <= ended and self._last_start() <= ended
