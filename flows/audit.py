@@ -230,6 +230,8 @@ def _progress() -> Iterator[Tell]:
 def _span(on: str) -> tuple[datetime, datetime]:
     """Return a day's beginning and end, or a moment twice; without a time zone in UTC."""
     try:
+        if "W" in on:  # a week, which Python would take for its Monday
+            raise ValueError
         moment = datetime.fromisoformat(on)
     except ValueError:
         raise BadInput(f"Expected a date such as 2026-03-01, or a time such as 2026-03-01T12:00; got '{on}'.") from None

@@ -172,7 +172,7 @@ class TestChampions:
         assert champions_command(MODEL) == 3
         assert "aucflow audit verify" in capsys.readouterr().err
 
-    @pytest.mark.parametrize("on", ["yesterday", "2026-13-01", ""])
+    @pytest.mark.parametrize("on", ["yesterday", "2026-13-01", "2026-W48", ""])
     def test_what_is_no_date_is_bad_input(self, audited, on):
         with pytest.raises(BadInput, match="2026-03-01"):
             champions_command(MODEL, on)
