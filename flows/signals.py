@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Timer
 from types import FrameType
 
@@ -12,6 +12,15 @@ from tasks.errors import Stopped
 from tasks.progress import Step, listening
 
 GRACE_S = 20  # for Prefect, which asks a dead server for over a minute; our own runs are marked at once
+
+
+AT_ONCE = b"aucflow: ended at once: the next command settles what was left open\n"
+
+
+def _end_at_once(number: int) -> None:
+    with suppress(OSError):  # of a terminal that was closed
+        os.write(2, AT_ONCE)
+    os._exit(128 + number)
 
 
 @contextmanager
@@ -25,9 +34,9 @@ def stoppable() -> Iterator[None]:
 
     def receive(number: int, _frame: FrameType | None) -> None:
         if received:
-            os._exit(128 + number)
+            _end_at_once(number)
         received.append(number)
-        watchdog = Timer(GRACE_S, os._exit, [128 + number])
+        watchdog = Timer(GRACE_S, _end_at_once, [number])
         watchdog.daemon = True
         watchdog.start()
         raise KeyboardInterrupt

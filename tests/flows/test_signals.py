@@ -1,4 +1,7 @@
-"""A signal's exception, in whatever it comes wrapped."""
+"""A signal's exception, in whatever it comes wrapped, and a signal that comes twice."""
+
+import subprocess
+import sys
 
 import pytest
 from prefect.exceptions import TerminationSignal
@@ -24,3 +27,22 @@ def test_what_a_kernel_makes_of_a_signal_is_one(signal):
 def test_an_error_of_its_own_is_none():
     assert not is_stopped(caused(ValueError("above"), KeyError("below")))
     assert not is_stopped(None)
+
+
+TWICE = """
+import os, signal, time
+from flows.signals import stoppable
+with stoppable():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(10)
+    except KeyboardInterrupt:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+"""
+
+
+def test_a_second_signal_ends_at_once_and_says_so():
+    done = subprocess.run([sys.executable, "-c", TWICE], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 143
+    assert done.stderr == "aucflow: ended at once: the next command settles what was left open\n"
