@@ -12,8 +12,6 @@ from tasks.errors import Stopped
 from tasks.progress import Step, listening
 
 GRACE_S = 20  # for Prefect, which asks a dead server for over a minute; our own runs are marked at once
-
-
 AT_ONCE = b"aucflow: ended at once: the next command settles what was left open\n"
 
 
