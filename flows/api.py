@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
@@ -67,6 +68,7 @@ def run(
         raise BadInput(f"Expected either data or a config, got {'neither' if data is None else 'both'}. Give one.")
     options = {"target": target, "positive": positive, "methods": tuple(methods), "folds": folds, "seed": seed}
     options |= {"workers": workers, "name": name, "format_": format}
+    options = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
     with quiet():
         from flows.commands import make_config, run_flow
 

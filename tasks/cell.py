@@ -43,7 +43,7 @@ def divide(dataset: Dataset, config: ExperimentConfig, call: Call = as_task) -> 
     validation = config.validation
     plan = (validation.folds, validation.repeats, seed_for(config.seed, dataset.name, "split"), validation.grouped)
     held_out = HeldOut.of(validation.held_out, config.seed)
-    findings = call(check, dataset, *plan)
+    findings = call(check, dataset, *plan, held_out)
     return Prepared(dataset, findings, call(split, dataset, *plan, held_out), all_rows(dataset, held_out))
 
 

@@ -13,7 +13,7 @@ from aucsolvers.metrics import auc
 from tasks.arff import NUMBER
 from tasks.convert import load
 from tasks.errors import BadInput
-from tasks.split import make_splits, row_keys
+from tasks.split import NOTHING, HeldOut, row_keys, split
 from tasks.stage import stage
 from tasks.values import Dataset, Finding, Split, Table
 
@@ -22,6 +22,7 @@ NEARLY_ALL = 0.999  # a column with this share of one value, and others beside i
 ASCENDS = 0.99  # a column of which this share of steps from row to row goes one way is a clock, or a counter
 SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the classes
 CLOCK = re.compile(r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)([^a-z]|$)", re.IGNORECASE)
+ISO_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?\s*$")
 UNITS = re.compile(r"[€$£¥%]|\b(?:EUR|USD|GBP|CHF|JPY)\b", re.IGNORECASE)
 SEPARATED = re.compile(r"[+-]?(?:[0-9]{1,3}(?:[.,'’\s][0-9]{3})+|[0-9]+)(?:[.,][0-9]+)?")  # 1,234.50 and 12,5
 MANY_VALUES = 100  # a text column of more values looks like an identifier
@@ -30,7 +31,9 @@ _SHOWN = 5
 
 
 @stage(name="check", task_run_name="check {dataset.name}")
-def check(dataset: Dataset, folds: int, repeats: int, seed: int, grouped: bool = False) -> tuple[Finding, ...]:
+def check(
+    dataset: Dataset, folds: int, repeats: int, seed: int, grouped: bool = False, held_out: HeldOut = NOTHING
+) -> tuple[Finding, ...]:
     """Return what is remarkable about a data set under the division that these parameters make.
 
     Raises
@@ -41,7 +44,7 @@ def check(dataset: Dataset, folds: int, repeats: int, seed: int, grouped: bool =
     table = load(dataset)
     refuse_small_classes(dataset, folds)
     keys = row_keys(table.X)
-    splits = make_splits(table.y, folds, repeats, seed, keys if grouped else None)
+    splits = split.fn(dataset, folds, repeats, seed, grouped, held_out)
     base = 1 if dataset.layout.index_base is None else dataset.layout.index_base
     separating = separating_columns(table, base)
     findings = (
@@ -185,12 +188,29 @@ def clock_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
 
 
 def _is_clock(column: pd.Series, name: str, y: np.ndarray) -> bool:
-    if column.dtype == object or column.isna().any():
+    if column.dtype == object:
+        column = _as_dates(column)
+    there = column.notna().to_numpy()
+    if not _speaks_for_all(there, y):
         return False
-    values = column.to_numpy()
+    values, y = column.to_numpy()[there], y[there]
     steps = np.diff(values)
     goes = max(np.mean(steps >= 0), np.mean(steps <= 0)) if len(np.unique(values)) > 2 else 0.0
     return bool(goes >= ASCENDS or CLOCK.search(name)) and abs(auc(y, values) - 0.5) > SPEAKS
+
+
+def _as_dates(texts: pd.Series) -> pd.Series:
+    """Return texts as days since 1970 where they are dates as ISO 8601 has them, all missing where one is not."""
+    given = texts.dropna()
+    if given.empty or not given.astype(str).str.match(ISO_DATE).all():
+        return pd.Series(np.nan, index=texts.index)
+    days = pd.to_datetime(given.astype(str), format="ISO8601", errors="coerce", utc=True)
+    return (days - pd.Timestamp(0, tz="UTC")).dt.total_seconds().reindex(texts.index) / 86400.0
+
+
+def _speaks_for_all(there: np.ndarray, y: np.ndarray) -> bool:
+    """Tell whether of either class at least half of the rows have a value: what these tell, the column tells."""
+    return all(2 * np.count_nonzero(there & of) >= np.count_nonzero(of) > 0 for of in (y > 0, y < 0))
 
 
 def separating_columns(table: Table, base: int = 1) -> Finding | None:
@@ -219,6 +239,8 @@ def _separates(column: pd.Series, y: np.ndarray) -> bool:
         return True
     if column.dtype != object:
         values = column.to_numpy()
+        if _speaks_for_all(~missing, y):  # a gap filled with the median would hide a leak of some hundred rows
+            return _ranks(values[~missing], y[~missing])
         return _ranks(np.where(missing, np.nanmedian(values), values), y)
     codes, values = pd.factorize(column)
     if 5 * len(values) > len(codes):  # values that hardly repeat separate any labels

@@ -69,7 +69,7 @@ def fit_pipeline(table: Table, sample: Sample, method: MethodConfig, chosen: dic
     if kernel is not None:
         X = kernel.fit_transform(X, y)
         steps.append(("kernel", kernel))
-    solver = build_solver(method, chosen, seed, X).fit(X, y)
+    solver = fit_solver(method, chosen, seed, X, y)
     return Pipeline([*steps, ("solver", solver)])
 
 
@@ -94,6 +94,20 @@ def reproducible_fits() -> Iterator[None]:
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
+
+
+def fit_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any, y: np.ndarray) -> Any:
+    """Return the solver of a method fitted to rows and labels; another package's has to give one score a row."""
+    solver = build_solver(method, chosen, seed, X).fit(X, y)
+    if not catalogue.solver(method.solver).is_ours:
+        scores = solver.decision_function(X[:2])
+        if not isinstance(scores, np.ndarray) or scores.shape != (2,):
+            got = f"shape {scores.shape}" if isinstance(scores, np.ndarray) else f"a {type(scores).__name__}"
+            raise ValueError(
+                f"Expected decision_function of '{method.solver}' to return an array of one score a row, shape (n,), "
+                f"got {got}. Wrap it in a class that does."
+            )
+    return solver
 
 
 def build_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any = None) -> Any:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -21,7 +21,7 @@ from tasks.catalogue import GAMMA_FACTOR
 from tasks.configuration import ExperimentConfig, MethodConfig, PreprocessingConfig, is_number
 from tasks.convert import load
 from tasks.errors import BadInput
-from tasks.fit import build_kernel, build_solver, fitting_rows, refuse_too_large, reproducible_fits
+from tasks.fit import build_kernel, build_solver, fit_solver, fitting_rows, refuse_too_large, reproducible_fits
 from tasks.log import run_logger
 from tasks.preprocess import make_preprocessing, transform
 from tasks.progress import announce
@@ -64,9 +64,12 @@ def _refuse_early(
     refuse_to_sample(method, table.y[largest.train])
     if method.kernel == "none" and not hasattr(solver, "check_size"):
         return
-    settled = config.preprocessing.settled(method.scales(config.preprocessing.scales)[0])
-    sample = draw_sample(table, largest, method, settled, seed_for(seed, "sample", largest.fold))
-    refuse_too_large(method, (sample,))
+    for scale in method.scales(config.preprocessing.scales):
+        settled = config.preprocessing.settled(scale)
+        sample = _attempt(draw_sample, table, largest, method, settled, seed_for(seed, "sample", largest.fold))
+        if not isinstance(sample, Exception):  # of one that cannot be fitted the search tells
+            refuse_too_large(method, (sample,))
+            return
 
 
 def choose(
@@ -153,39 +156,65 @@ def _validation_scores(
     train: Table, inner: Split, method: MethodConfig, config: ExperimentConfig, seed: int, crossed: bool
 ) -> Iterator[float | np.ndarray | Exception]:
     """Yield what every candidate makes of the rows that one inner fold holds out, in their order; or why it cannot."""
+    select_by = config.validation.select_by
     for scale in method.scales(config.preprocessing.scales):
-        sample = draw_sample(train, inner, method, config.preprocessing.settled(scale), seed)
-        prepared, y = {}, {}
-        prepared["fitted"], y["fitted"] = fitting_rows(train, sample)
-        parts = {"held out": inner.test} | ({"whole": inner.train} if config.validation.select_by == "gmean" else {})
-        for part, rows in parts.items():
-            prepared[part] = transform(sample.preprocessing, train.rows(rows).X)
-            y[part] = train.y[rows]
+        prepared = _attempt(_prepare, train, inner, method, config.preprocessing.settled(scale), seed, select_by)
         for factor in method.gamma_search or (1.0,):
-            X = prepared
-            kernel = build_kernel(method, {GAMMA_FACTOR: factor}, seed)
-            if kernel is not None:
-                kernel.fit(prepared["fitted"], y["fitted"])
-                X = {part: kernel.transform(rows) for part, rows in prepared.items()}
+            parts = _attempt(_in_kernels_space, prepared, method, factor, seed)
             for own in method.solver_candidates:
-                try:
-                    solver = build_solver(method, own, seed, X["fitted"]).fit(X["fitted"], y["fitted"])
-                    found = _validation_score(solver, X, y, config.validation.select_by, crossed)
-                except (MemoryError, OSError):  # of the machine, a timeout among them, not of the value
-                    raise
-                except Exception as error:  # of any library: one value that does not fit the rows is not all values
-                    found = error
-                yield found
+                yield _attempt(_validation_score, parts, method, own, seed, select_by, crossed)
+
+
+class _Parts(NamedTuple):
+    """Rows as a solver sees them, and their labels: those fitted on, those held out and, for a threshold, the whole."""
+
+    X: dict[str, Any]
+    y: dict[str, np.ndarray]
+
+
+def _attempt(step: Callable[..., Any], given: Any, *more: Any) -> Any:
+    """Return what a step makes of its input, or why it, or a step before it, cannot: one value is not all values."""
+    if isinstance(given, Exception):
+        return given
+    try:
+        return step(given, *more)
+    except (MemoryError, OSError):  # of the machine, a timeout among them, not of the value
+        raise
+    except Exception as error:  # of any library
+        return error
+
+
+def _prepare(
+    train: Table, inner: Split, method: MethodConfig, settled: PreprocessingConfig, seed: int, select_by: str
+) -> _Parts:
+    sample = draw_sample(train, inner, method, settled, seed)
+    fitted, y = fitting_rows(train, sample)
+    parts = _Parts({"fitted": fitted}, {"fitted": y})
+    wanted = {"held out": inner.test} | ({"whole": inner.train} if select_by == "gmean" else {})
+    for part, rows in wanted.items():
+        parts.X[part] = transform(sample.preprocessing, train.rows(rows).X)
+        parts.y[part] = train.y[rows]
+    return parts
+
+
+def _in_kernels_space(parts: _Parts, method: MethodConfig, factor: float, seed: int) -> _Parts:
+    kernel = build_kernel(method, {GAMMA_FACTOR: factor}, seed)
+    if kernel is None:
+        return parts
+    kernel.fit(parts.X["fitted"], parts.y["fitted"])
+    return parts._replace(X={part: kernel.transform(rows) for part, rows in parts.X.items()})
 
 
 def _validation_score(
-    solver: Any, X: dict[str, Any], y: dict[str, np.ndarray], select_by: str, crossed: bool
+    parts: _Parts, method: MethodConfig, own: dict[str, Any], seed: int, select_by: str, crossed: bool
 ) -> float | np.ndarray:
     """Return the AUC on the rows held out, their G-mean, or their scores where other folds' are to set the threshold.
 
     A threshold of its own is the one that the final model would take: from all training rows, kept by the sampler or
     not. Scores that meet other folds' are standardised, unless they are probabilities.
     """
+    X, y = parts
+    solver = fit_solver(method, own, seed, X["fitted"], y["fitted"])
     scores = solver.decision_function(X["held out"])
     if select_by == "auc":
         return auc(y["held out"], scores)
@@ -222,7 +251,8 @@ def threshold_rule(train: Table, splits: tuple[Split, ...], method: MethodConfig
     if method.knows_its_rows:
         return "out_of_fold_smoothed"
     usual = config.preprocessing
-    weights = max(_width(train, method, usual.settled(scale)) for scale in method.scales(usual.scales))
+    widths = [_attempt(_width, train, method, usual.settled(scale)) for scale in method.scales(usual.scales)]
+    weights = max((width for width in widths if not isinstance(width, Exception)), default=0)
     return "out_of_fold_smoothed" if n_rare(train.y) < ROWS_A_WEIGHT * weights else "training"
 
 

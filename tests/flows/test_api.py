@@ -130,6 +130,16 @@ def test_data_and_configs_are_not_taken_for_each_other(tmp_path, monkeypatch, gi
     assert not (tmp_path / "mlruns").exists()
 
 
+def test_numbers_of_numpys_are_numbers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    frame = claims().assign(fraud=lambda rows: (rows["fraud"] == "yes").astype(int))
+    given = {"positive": frame["fraud"].max(), "folds": np.int64(2), "seed": np.int64(3)}
+    (one,) = run(frame, "fraud", methods=("ls_svm",), **given).results
+    (two,) = run(frame, "fraud", methods=("ls_svm",), positive=1, folds=2, seed=3).results
+    assert one.mean_sd("auc") == two.mean_sd("auc")
+
+
 def test_an_option_that_there_is_not_is_refused():
     with pytest.raises(TypeError, match="'fold'"):
         run(claims(), "fraud", fold=3)

@@ -10,10 +10,10 @@ from sklearn.metrics import roc_auc_score
 
 from tasks import check as module
 from tasks.check import check, separating_columns
-from tasks.convert import convert
+from tasks.convert import convert, load
 from tasks.download import download
 from tasks.errors import BadInput
-from tasks.split import make_splits, row_keys
+from tasks.split import HeldOut, make_splits, row_keys
 from tasks.values import ConversionRule, Table
 
 
@@ -204,6 +204,35 @@ def test_a_wide_sparse_set_is_never_densified(mirror):
     assert set(findings) == {"duplicates_across_split", "constant_column"}
 
 
+@pytest.mark.parametrize("gaps", [1, 30])
+@pytest.mark.parametrize("shape", ["flag", "amount"])
+def test_a_gap_hides_no_leak(checked, shape, gaps):
+    """Filled with the median, one cell of 600 brought the AUC of a leak below the limit."""
+    frame = noise(600)
+    leak = frame["y"] * 1.0 if shape == "flag" else frame["y"] * 10 + np.random.default_rng(1).random(600)
+    leak[np.random.default_rng(2).choice(600, gaps, replace=False)] = np.nan
+    assert checked(frame.assign(leak=leak))["separating_column"].columns == ("leak",)
+
+
+def test_copies_among_the_rows_held_out_flatter_nobody(tmp_path):
+    """They were counted for a division that is not the one in use."""
+    frame = noise(300)
+    frame["y"] = np.random.default_rng(4).random(300) < 0.3
+    path = tmp_path / "data.csv"
+    frame.to_csv(path, index=False)
+    rule = HeldOut.of(0.3, 5)
+    out = rule.rows(convert_of(path).X)
+    pd.concat([frame, frame[out]]).to_csv(path, index=False)  # a copy of each of them, held out as well
+    dataset = convert.fn(download.fn("d", str(path)), ConversionRule("y"))
+    kinds = {finding.kind for finding in check.fn(dataset, 3, 1, 0, False, rule)}
+    assert "duplicates_across_split" not in kinds
+    assert "duplicates_across_split" in {finding.kind for finding in check.fn(dataset, 3, 1, 0)}
+
+
+def convert_of(path):
+    return load(convert.fn(download.fn("d", str(path)), ConversionRule("y")))
+
+
 class TestClocks:
     """Columns that grow along the file, or are called a time, and order the classes."""
 
@@ -228,6 +257,22 @@ class TestClocks:
 
     def test_a_clock_that_tells_nothing_is_no_finding(self, checked):
         assert "clock_column" not in checked(noise(200).assign(time=np.arange(200)))
+
+    def test_a_gap_hides_no_clock(self, checked):
+        """One empty cell switched the check off, and a retraining promoted what it had stopped."""
+        frame = self.drifting(row=np.arange(200.0) // 2)
+        frame.loc[5, "row"] = np.nan
+        assert checked(frame)["clock_column"].columns == ("row",)
+        frame.loc[frame.index % 3 > 0, "row"] = np.nan  # the values of a few rows say nothing of the column
+        assert "clock_column" not in checked(frame)
+
+    @pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
+    def test_dates_written_out_are_clocks_too(self, checked, form):
+        """A CSV file was promoted where the same table as Parquet was not."""
+        days = pd.date_range("2024-01-01", periods=200, freq="D").strftime(form)
+        assert checked(self.drifting(day=days))["clock_column"].columns == ("day",)
+        spoilt = np.where(np.arange(200) == 7, "soon", days)
+        assert "clock_column" not in checked(self.drifting(x=spoilt))
 
     def test_a_column_that_separates_has_one_finding(self, checked):
         frame = noise(200).sort_values("y").assign(row=np.arange(200))

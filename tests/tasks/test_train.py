@@ -8,16 +8,19 @@ import pandas as pd
 import pytest
 import skops.io
 from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_circles
 from sklearn.exceptions import ConvergenceWarning
 
 from aucsolvers import LSSVM, Ranker
 from aucsolvers.metrics import auc, gmean
+from tasks import search as search_module
 from tasks.calibrate import calibration_splits, fit_calibrator, out_of_fold_scores
 from tasks.cell import compute, divide, plainly
 from tasks.configuration import ExperimentConfig
 from tasks.convert import convert, load
 from tasks.download import download
+from tasks.errors import BadInput
 from tasks.fit import build_kernel, refuse_too_large
 from tasks.models import trusted_types
 from tasks.search import best_candidate, choose, search, search_parameters
@@ -218,6 +221,54 @@ def test_a_kernel_ranks_rings_that_no_linear_score_can(solver):
     assert auc(test.y, curved.pipeline.decision_function(test.X)) > 0.99
     assert [name for name, _ in curved.pipeline.steps] == ["preprocessing", "kernel", "solver"]
     assert curved.status == "converged"
+
+
+@pytest.mark.parametrize("scale", [["standard", "quantile"], ["quantile", "standard"]])
+def test_a_scale_that_cannot_be_fitted_is_left_out_of_the_search(scale, monkeypatch):
+    """It failed the method, though another scale of the list could be fitted."""
+    real = search_module._prepare
+
+    def fails(train, inner, method, settled, *more):
+        if settled.scale == "quantile":
+            raise BadInput("Expected numbers that can be scaled, got some too large.")
+        return real(train, inner, method, settled, *more)
+
+    monkeypatch.setattr(search_module, "_prepare", fails)
+    _, _, model = fitted({"solver": "ls_svm", "grid": [0.1, 1.0]}, blobs(), preprocessing={"scale": scale})
+    assert model.chosen["scale"] == "standard"
+    scores = dict(zip(model.search["scale"], np.isfinite(model.search["mean"]), strict=True))
+    assert scores == {"standard": True, "quantile": False}
+    with pytest.raises(BadInput, match="can be scaled"):
+        fitted({"solver": "ls_svm", "grid": [0.1, 1.0]}, blobs(), preprocessing={"scale": ["quantile"]})
+
+
+class Nearest(ClassifierMixin, BaseEstimator):
+    """Somebody's classifier: scores in whatever form the attribute says."""
+
+    form = staticmethod(np.asarray)
+
+    def fit(self, X, y):
+        self.classes_, self.w_ = np.unique(y), X[y > 0].mean(axis=0) - X[y < 0].mean(axis=0)
+        return self
+
+    def decision_function(self, X):
+        return self.form(X @ self.w_)
+
+
+@pytest.mark.parametrize(
+    ("form", "got"),
+    [
+        (lambda scores: scores.reshape(-1, 1), r"shape \(2, 1\)"),
+        (lambda scores: np.column_stack([-scores, scores]), r"shape \(2, 2\)"),
+        (lambda scores: scores.tolist(), "a list"),
+    ],
+)
+def test_scores_of_another_shape_are_refused_in_our_words(form, got, monkeypatch):
+    solver = f"{__name__}.Nearest"
+    assert np.isfinite(fitted({"solver": solver}, blobs())[2].threshold)
+    monkeypatch.setattr(Nearest, "form", staticmethod(form))
+    with pytest.raises(ValueError, match=f"one score a row, shape .*, got {got}"):
+        fitted({"solver": solver}, blobs())
 
 
 def test_gamma_is_searched_together_with_the_solvers_parameter():
