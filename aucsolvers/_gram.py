@@ -5,14 +5,29 @@ BLAS would have to be handed as a copy.
 """
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 
 from aucsolvers._jit import kernel
 from aucsolvers._rows import REDUCE, as_rows
 
+LARGEST_HESSIAN = 1024  # features: the matrix then takes 8 MiB
 NARROW = 64  # features: of more, BLAS multiplies faster
 BLOCK = 1024  # of its rows scaled at a time, so that they are still in the cache when multiplied
 NARROW_ROWS, WIDE_ROWS = 120, 520  # a block: four for each feature, but at least and at most so many
+
+
+def is_wide(X):
+    """Tell whether a dense X has so few rows, and more features than a Hessian may have, that its span is worth it."""
+    return not sparse.issparse(X) and X.shape[1] > LARGEST_HESSIAN >= X.shape[0]
+
+
+def in_span(X):
+    """Return the rows of a dense X in coordinates of their span, and its orthonormal basis: X = rows basis'.
+
+    A regularised w lies in the span, so that a problem in many features is one in as many as there are rows.
+    """
+    basis, factor = linalg.qr(X.T.astype(np.float64), mode="economic", overwrite_a=True, check_finite=False)
+    return np.ascontiguousarray(factor.T), basis
 
 
 def gram(X, rows, weights):

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
-from aucsolvers._gram import add_both, add_squares, gram, room_for
+from aucsolvers._gram import LARGEST_HESSIAN, add_both, add_squares, gram, in_span, is_wide, room_for
 from aucsolvers._hinge import FLAT, LOSSES, MAX_TRIALS
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import split_classes
@@ -68,7 +68,6 @@ LARGEST_THETA = 100.0  # times that slopes are made longer for a bound: what rou
 # from 8 times as many, solved to a gap 8 times smaller, and so on. What comes next starts in a band so many times as
 # wide, as the two minima differ by more than the gap; and in the widest where Newton's part is more than FAR times P.
 THIN_ROWS, THIN_TOL, THICKENING, THIN_WIDER, FAR = 2_500, 5e-3, 8, 3.0, 100.0
-LARGEST_HESSIAN = 1024  # features, or rows in the band: the matrix then takes 8 MiB
 LARGEST_SYSTEM = 2048  # rows, where classes are far apart: rough steps take many times as many iterations
 LARGEST_SUMS = 2**24  # numbers, 128 MiB: sums of sparse rows for the Hessian's mixed part
 SAMPLE, LEAST_SAMPLE = 32, 2048  # rows of either class that make a Hessian: the larger of so many per feature, so many
@@ -147,6 +146,7 @@ class SVMOR(LinearScorer):
     either class at first a sample of at most 2048 or 32 d, after short steps more; with more features an r x r
     system in O(r^3) where r <= 1024, of classes far apart 2048, else conjugate gradients, one product with these rows
     and their transpose each.
+    At most 1024 dense rows of more features are first brought into coordinates of their span, O(n^2 d).
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
     so on. None of this touches the certificate, which is of all rows. Memory: a copy of the rows (for conjugate
     gradients a second one of those in the band), in float64 also where X is float32 (the products with them run at
@@ -214,6 +214,14 @@ def newton(X, y, lam, loss, tol, max_iter, state=None):
 
     ``state`` holds, to go on, the weights ``w``, and those that gave the lower bound with their band's half width.
     """
+    if is_wide(X):
+        centre = X.mean(axis=0, dtype=np.float64)
+        rows, basis = in_span(X - centre)
+        known = None if state is None else state | {name: basis.T @ state[name] for name in ("w", "w_of_bound")}
+        found = newton(rows, y, lam, loss, tol, max_iter, known)
+        state = found.state | {name: basis @ found.state[name] for name in ("w", "w_of_bound")}
+        w = basis @ found.w
+        return replace(found, w=w, bias=found.bias - centre @ w, state=state)
     problem = _pose(X, y, lam, loss)
     run = _Run(problem, tol, max_iter)
     point = _first_point(run, problem, state)
@@ -752,7 +760,11 @@ def _solve_by_rows(problem, pairs, gradient):
 
     system = laplacian(row_products(rows))
     system.ravel()[:: len(system) + 1] += problem.lam / pairs.factor
-    y = linalg.solve(system, laplacian((rows @ gradient)[:, None]), overwrite_a=True, check_finite=False)
+    try:
+        y = linalg.solve(system, laplacian((rows @ gradient)[:, None]), overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        logger.info("conjugate gradients for this step: lam=%g is lost in the system's rounding", problem.lam)
+        return _conjugate_gradients(problem, pairs, gradient)
     return (rows.T @ y.ravel() - gradient) / problem.lam
 
 

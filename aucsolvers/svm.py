@@ -13,14 +13,14 @@ P may also have a linear term -w0'w~, which LinearSVM has not and MarginMeanSVM 
 then gives w~(alpha) = w0 + sum_i alpha_i y_i x~_i, and not a line more of the argument changes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
-from aucsolvers._gram import gram
+from aucsolvers._gram import LARGEST_HESSIAN, gram, in_span, is_wide
 from aucsolvers._hinge import FLAT, LOSSES, MAX_TRIALS, best_multiple, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
 from aucsolvers._params import (
@@ -65,7 +65,6 @@ SPARSE_PAYS_BELOW = 0.3
 CROWDED_ABOVE = 2**16  # columns of sparse rows, whose weights no longer fit into half of the second-level cache
 
 # Newton's steps
-LARGEST_HESSIAN = 1024  # features: the matrix then takes 8 MiB
 WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
 NARROWING = 2.0
 POLISHED_ENTRIES = 2**11  # at most so many entries of X are solved to rounding: some tens of microseconds
@@ -264,6 +263,14 @@ def solve_linear_svm(
     ``state`` holds ``alpha`` and ``w``, all that is needed to go on. Without ``newton`` this is coordinate descent
     alone.
     """
+    if newton and is_wide(X):
+        rows, basis = in_span(X)
+        options = {"squared": squared, "fit_intercept": fit_intercept, "tol": tol, "relative": relative}
+        options |= {"max_iter": max_iter, "rng": rng, "alpha": alpha}
+        w, linear_term = (v if v is None or len(v) != len(basis) + 1 else _turned(basis.T, v) for v in (w, linear_term))
+        found = solve_linear_svm(rows, y, cost, w=w, linear_term=linear_term, **options)
+        state = found.state | {"w": _turned(basis, found.state["w"])}
+        return replace(found, w=basis @ found.w, state=state)
     problem = _pose(X, y, cost, squared, fit_intercept, linear_term)
     visits = problem.newton_visits() if newton else np.inf
     run = _Run(problem, tol, relative, max_iter, scaling=visits == np.inf)
@@ -287,6 +294,11 @@ def solve_linear_svm(
             _take_newton_steps(run)
         run.tol = tol
     return run.result()
+
+
+def _turned(matrix, w):
+    """Return weights in other coordinates, that of the constant feature as it is."""
+    return np.append(matrix @ w[:-1], w[-1])
 
 
 def _descend(run, alpha, rng, max_visits):

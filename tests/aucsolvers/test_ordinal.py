@@ -531,6 +531,30 @@ class TestFarApart:
                 found = enumerated_objective(model.coef_.ravel(), X, y, lam, "hinge")
                 assert found == pytest.approx(model.objective_, rel=1e-9)
 
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("lam", [1e-2, 1e-4, 1e-6])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_few_rows_of_many_features_of_all_scales(self, loss, lam, dtype):
+        """P stayed at 0.4 to 1.0 of P(0), or LAPACK's error came through; min P is below 1e-15."""
+        rng = np.random.default_rng(12)
+        X = (rng.normal(size=(100, 3000)) * 10 ** rng.uniform(-3, 6, 3000)).astype(dtype)
+        y = np.where(rng.random(100) < 0.2, 1.0, -1.0)
+        model = SVMOR(lam, loss=loss, warm_start=True).fit(X, y)
+        assert model.status_ == "converged" and model.objective_ < 1e-12
+        found = enumerated_objective(model.coef_.ravel(), X.astype(np.float64), y, lam, loss)
+        assert found == pytest.approx(model.objective_, abs=1e-9)
+        assert np.array_equal(model.predict(X), y)
+        assert model.fit(X, y).n_iter_ == 0
+
+    def test_the_threshold_is_that_of_the_rows_as_they_are(self):
+        X = np.random.default_rng(0).normal(size=(40, 1500)) + 7.0
+        y = np.arange(40) % 3 == 0
+        model, narrow = SVMOR(1e-2).fit(X, y), SVMOR(1e-2).fit(X[:, :1024], y)
+        for one, rows in ((model, X), (narrow, X[:, :1024])):
+            assert np.array_equal(one.predict(rows), y)
+            scores = one.decision_function(rows)
+            assert scores[y].min() == pytest.approx(-scores[~y].max(), rel=1e-6)  # the cut is in the middle
+
     def test_the_multiple_of_smallest_margin_1_is_certified(self):
         """Its P - D, both summed over pairs, are the two parts; of a multiple that is no better nothing is told."""
         X, y = far_apart()
