@@ -281,10 +281,10 @@ def _csv_pieces(path: Path, delimiter: str | None, rows: int, texts: frozenset[i
         stream.seek(0)
         refuse_foreign(head, path.name)
         lines = _text_lines(stream, path, encoding_of(head))
-        start = _head(lines)
-        readers.refuse_svmlight("".join(start), path.name)
-        delimiter = readers.checked_delimiter(delimiter) or readers.detect_delimiter("".join(start))
-        lines = itertools.chain(start, lines)
+        said, start = readers.without_excels_line("".join(_head(lines)))
+        readers.refuse_svmlight(start, path.name)
+        delimiter = readers.checked_delimiter(delimiter or said) or readers.detect_delimiter(start)
+        lines = itertools.chain(io.StringIO(start), lines)
         if delimiter == " ":
             lines = (readers.single_spaced(line) + "\n" for line in lines)
         names, named = [], False

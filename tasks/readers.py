@@ -51,6 +51,7 @@ csv.field_size_limit(2**31 - 1)
 SAMPLE = 200  # records that header and delimiter are judged by
 HEAD = 200_000  # characters that hold them, or one line that is longer
 _DECIMAL_COMMA, _DOTS = re.compile(r"[+-]?[0-9]+,[0-9]+"), re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+")
+_EXCELS_LINE = re.compile(r'"?sep=(.)"?(?=\n)', re.IGNORECASE)
 _SVMLIGHT_PAIR = re.compile(r"(?:qid|[0-9]+):[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
 
@@ -105,9 +106,9 @@ def read_csv(path: Path, delimiter: str | None = None) -> RawTable:
     Without a header the columns are called column_1, column_2, …
     """
     delimiter = checked_delimiter(delimiter)
-    text = read_text(path)
+    said, text = without_excels_line(read_text(path))
     refuse_svmlight(text, path.name)
-    delimiter = delimiter or detect_delimiter(text)
+    delimiter = delimiter or checked_delimiter(said) or detect_delimiter(text)
     if delimiter == " ":
         text = "\n".join(map(single_spaced, text.split("\n")))
     sample, starts, repeats = _scan(text, delimiter, path.name)
@@ -123,6 +124,12 @@ def read_csv(path: Path, delimiter: str | None = None) -> RawTable:
     frame, marks = parse_records(body, delimiter, len(names), path.name, lines)
     frame.columns = names
     return RawTable(frame, lines=lines, named=header, marks=marks)
+
+
+def without_excels_line(text: str) -> tuple[str | None, str]:
+    """Return the delimiter of a first line ``sep=;``, as Excel has it, if there is one, and the text with it blank."""
+    found = _EXCELS_LINE.match(text)
+    return (found[1], text[found.end() :]) if found else (None, text)
 
 
 def checked_delimiter(delimiter: str | None) -> str | None:

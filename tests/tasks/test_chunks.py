@@ -43,6 +43,21 @@ def written(folder, data, name):
     return download.fn("d", str(path))
 
 
+@pytest.mark.parametrize("rows", [1, 3, 100])
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=;"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_excels_first_line_names_the_delimiter_and_is_no_row(tmp_path, first, encoding, ending, rows):
+    """The line after it was called one of too many values."""
+    lines = [first, "a;b;y", "1,5;2;no", "2,5;3;yes", "3,5;1;no", "4,5;2;yes", ""]
+    raw = written(tmp_path, ending.join(lines).encode(encoding), "excel.csv")
+    whole = same(raw, ConversionRule("y"), rows)
+    assert whole.X["a"].tolist() == [1.5, 2.5, 3.5, 4.5]
+    raw = written(tmp_path, ending.join([*lines[:4], "3,5;1", ""]).encode(encoding), "ragged.csv")
+    with pytest.raises(BadInput, match="line 5: expected 3 values"):
+        convert.fn(raw, ConversionRule("y"))
+
+
 class TestTheWhole:
     @pytest.mark.parametrize(
         "name, rows",
