@@ -20,7 +20,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
-from aucsolvers._gram import LARGEST_HESSIAN, gram, in_span, is_wide
+from aucsolvers._gram import gram, in_span, is_wide
 from aucsolvers._hinge import FLAT, LOSSES, MAX_TRIALS, best_multiple, dual_bounds, loss_and_gap, row_costs
 from aucsolvers._jit import kernel
 from aucsolvers._params import (
@@ -65,6 +65,7 @@ SPARSE_PAYS_BELOW = 0.3
 CROWDED_ABOVE = 2**16  # columns of sparse rows, whose weights no longer fit into half of the second-level cache
 
 # Newton's steps
+LARGEST_HESSIAN = 2048  # features: the matrix then takes 32 MiB
 WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
 NARROWING = 2.0
 POLISHED_ENTRIES = 2**11  # at most so many entries of X are solved to rounding: some tens of microseconds
@@ -105,7 +106,7 @@ class LinearSVM(LinearScorer):
         pass may be very short.
     newton : bool, default=True
         Whether Newton steps on the free rows take over once descent has cost half of what they would, with the squared
-        hinge a tenth; never above 1024 features, rarely where features outnumber rows. False: coordinate descent to
+        hinge a tenth; never above 2048 features, rarely where features outnumber rows. False: coordinate descent to
         the end.
     random_state : None, int, RandomState or Generator, default=None
         Draws the order of visits.
