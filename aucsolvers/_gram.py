@@ -10,15 +10,15 @@ from scipy import linalg, sparse
 from aucsolvers._jit import kernel
 from aucsolvers._rows import REDUCE, as_rows
 
-LARGEST_HESSIAN = 1024  # features: the matrix then takes 8 MiB
+WIDE = 1024  # features: so many rows at most of more are brought into their span
 NARROW = 64  # features: of more, BLAS multiplies faster
 BLOCK = 1024  # of its rows scaled at a time, so that they are still in the cache when multiplied
 NARROW_ROWS, WIDE_ROWS = 120, 520  # a block: four for each feature, but at least and at most so many
 
 
 def is_wide(X):
-    """Tell whether a dense X has so few rows, and more features than a Hessian may have, that its span is worth it."""
-    return not sparse.issparse(X) and X.shape[1] > LARGEST_HESSIAN >= X.shape[0]
+    """Tell whether a dense X has so few rows, and so many features, that the coordinates of its span are worth it."""
+    return not sparse.issparse(X) and X.shape[1] > WIDE >= X.shape[0]
 
 
 def in_span(X):

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
-from aucsolvers._gram import LARGEST_HESSIAN, add_both, add_squares, gram, in_span, is_wide, room_for
+from aucsolvers._gram import add_both, add_squares, gram, in_span, is_wide, room_for
 from aucsolvers._hinge import FLAT, LOSSES, MAX_TRIALS
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import split_classes
@@ -68,6 +68,7 @@ LARGEST_THETA = 100.0  # times that slopes are made longer for a bound: what rou
 # from 8 times as many, solved to a gap 8 times smaller, and so on. What comes next starts in a band so many times as
 # wide, as the two minima differ by more than the gap; and in the widest where Newton's part is more than FAR times P.
 THIN_ROWS, THIN_TOL, THICKENING, THIN_WIDER, FAR = 2_500, 5e-3, 8, 3.0, 100.0
+LARGEST_HESSIAN = 1024  # features, or rows in the band: the matrix then takes 8 MiB
 LARGEST_SYSTEM = 2048  # rows, where classes are far apart: rough steps take many times as many iterations
 LARGEST_SUMS = 2**24  # numbers, 128 MiB: sums of sparse rows for the Hessian's mixed part
 SAMPLE, LEAST_SAMPLE = 32, 2048  # rows of either class that make a Hessian: the larger of so many per feature, so many

@@ -106,8 +106,8 @@ class LinearSVM(LinearScorer):
         pass may be very short.
     newton : bool, default=True
         Whether Newton steps on the free rows take over once descent has cost half of what they would, with the squared
-        hinge a tenth; never above 2048 features, rarely where features outnumber rows. False: coordinate descent to
-        the end.
+        hinge a tenth; never above 2048 features, unless there are at most 1024 rows, all dense: these are brought into
+        coordinates of their span. False: coordinate descent to the end.
     random_state : None, int, RandomState or Generator, default=None
         Draws the order of visits.
     warm_start : bool, default=False

@@ -107,15 +107,15 @@ def versions(client: MlflowClient, model: str) -> tuple[Version, ...]:
             return tuple(sorted((_as_version(one, aliases) for one in found), key=lambda one: one.number))
 
 
-def registered_source(ledger: Ledger, version: Version) -> str:
-    """Return where a version's files were when the ledger registered it; where the registry says, if it did not."""
-    return _Book(ledger, version.model).registered.get(version.number, {}).get("source", version.source)
+def registered(ledger: Ledger, model: str) -> dict[int, dict[str, str]]:
+    """Return what the ledger says of each version that it registered: tags of ours, ``run_id`` and ``source``."""
+    return _Book(ledger, model).registered
 
 
 def as_registered(ledger: Ledger, version: Version) -> Version:
     """Return a version with the tags that the ledger says it was registered with: the registry's anybody may edit."""
-    registered = _Book(ledger, version.model).registered.get(version.number, {})
-    told = {name: value for name, value in registered.items() if name.startswith(PREFIX)}
+    known = registered(ledger, version.model).get(version.number, {})
+    told = {name: value for name, value in known.items() if name.startswith(PREFIX)}
     return replace(version, tags=version.tags | told)
 
 

@@ -313,10 +313,11 @@ def _model_faults(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Dis
 
 def _odd_places(client: MlflowClient, ledger: Ledger, model: str) -> Iterator[Discrepancy]:
     """Yield the versions that are loaded from elsewhere than they were registered from, or not ready to be loaded."""
+    registered = registry.registered(ledger, model)
     for version in registry.versions(client, model):
         subject, number = f"{model}/{version.number}", str(version.number)
         place = client.get_model_version_download_uri(model, number)
-        source = registry.registered_source(ledger, version)
+        source = registered.get(version.number, {}).get("source", version.source)
         if place != source:
             words = f"it is loaded from {place}, it was registered from {source}"
             yield Discrepancy("changed", subject, words, "registry", version.run_id)

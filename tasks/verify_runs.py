@@ -245,17 +245,15 @@ class RunAuditor:
     def _info(self, run: Run, own: dict[str, Any]) -> Iterator[Discrepancy]:
         info = run.info
         now = {
-            "experiment": info.experiment_id,
-            "start time": utc(info.start_time),
-            "user": info.user_id,
-            "artifact location": info.artifact_uri,
-            "tag mlflow.runName": run.data.tags.get("mlflow.runName", info.run_name),
+            "experiment": (info.experiment_id, "experiment_id"),
+            "start time": (utc(info.start_time), "started"),
+            "user": (info.user_id, "user"),
+            "artifact location": (info.artifact_uri, "artifact_uri"),
         }
-        kept = ("experiment_id", "started", "user", "artifact_uri", "name")
-        if now["tag mlflow.runName"] == info.run_name:  # which is held against the ledger's entry
-            kept = kept[:-1]
+        if run.data.tags.get("mlflow.runName", info.run_name) != info.run_name:  # the other is the ledger's to judge
+            now["tag mlflow.runName"] = run.data.tags["mlflow.runName"], "name"
         self.counts["rows"] += 1
-        for (name, value), key in zip(now.items(), kept, strict=False):
+        for name, (value, key) in now.items():
             if value != own[key]:
                 yield self._said(run, "changed", f", {name}", _changed(name, value, own[key]), "run")
 
