@@ -60,6 +60,9 @@ SHARE = 8.0  # Newton's part of the gap, relative to the band's, below which it 
 # Iterations that neither make the gap smaller nor P, by FALL of it, after which rounding is taken to be the reason
 PATIENCE, FALL = 30, 1e-4
 SMALL_SLOPES = 0.05  # mean slope up to which classes may be so far apart that weights are better once made shorter
+# Of such classes lam is first made so heavy that the mean slope is about the first of these, if that is LIGHT times as
+# heavy; then LIGHTER by this factor, as soon as it is known to the part ROUGH of P that the optimum violates margins
+HEAVY_SLOPES, LIGHT, LIGHTER, ROUGH = 3e-3, 10.0, 10.0, 1e-2
 ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be smaller
 FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
 ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
@@ -293,19 +296,48 @@ def _look_near(problem, near):
 
 def _descend(run, problem, point):
     """Take Newton steps from the point until the run is done; return the last point."""
-    settled = None
+    settled, by_heavier = None, False
     while not run.done:
-        # the gap is the sum of two parts: Newton steps remove the one, only a narrower band the other
-        if point.newton_dominates or point.band_part <= ENOUGH * run.target or point.width <= NARROWEST:
-            point = problem.move(point, problem.newton_direction(point))
-        else:
-            point, settled = problem.narrow(point, run.target, point.power_of_width(settled)), point
+        if problem.is_light(point) and not by_heavier:
+            point, settled, by_heavier = _descend_heavier(run, problem, point), None, True
+            continue
+        problem, point, settled = _step(run, problem, point, settled)
         run.count(point)
-        if point.step < SHORT:
-            problem = problem.with_larger_sample()
-        if run.idle and run.idle % IMPATIENCE == 0:
-            problem = replace(problem, finer=max(FINEST_CG, CG_FINER * problem.finer))
     return point
+
+
+def _step(run, problem, point, settled):
+    """Return the problem with its Newton systems as they have to be by now, the next point, and the one settled in."""
+    if point.step < SHORT:
+        problem = problem.with_larger_sample()
+    if run.idle and run.idle % IMPATIENCE == 0:
+        problem = replace(problem, finer=max(FINEST_CG, CG_FINER * problem.finer))
+    # the gap is the sum of two parts: Newton steps remove the one, only a narrower band the other
+    if point.newton_dominates or point.band_part <= ENOUGH * run.target or point.width <= NARROWEST:
+        return problem, problem.move(point, problem.newton_direction(point)), settled
+    return problem, problem.narrow(point, run.target, point.power_of_width(settled)), point
+
+
+def _descend_heavier(run, problem, point):
+    """Take Newton steps for heavier regularisers, ever lighter ones, until the run is done; return the last point.
+
+    Weights that violate no margin are as near to the optimum for every lighter lam as for a heavier one: P and the best
+    multiple of a scale with lam. With a heavier one slopes are larger, and fewer steps tell which pairs have any.
+    """
+    lam = HEAVY_SLOPES / inner(point.shorter.w, point.shorter.w)
+    while lam > problem.lam and not run.done:
+        heavier = replace(problem, lam=lam)
+        part, settled = _Run(heavier, run.tol, run.max_iter), None
+        point = heavier.weigh(point)
+        part.see(point)
+        point = heavier.balance(point, part.target)
+        while not (run.done or part.done or part.violates):
+            heavier, point, settled = _step(part, heavier, point, settled)
+            part.count(point)
+            run.count(problem.weigh(point))
+            run.idle = 0  # the part's own tells
+        lam /= LIGHTER
+    return problem.balance(problem.weigh(point), run.target)
 
 
 class _Run:
@@ -342,9 +374,15 @@ class _Run:
         rounding = self.rounding_of(self.best.s_few, self.best.s_many)
         return self.gap + rounding <= self.target or rounding > self.target
 
+    @property
+    def violates(self):
+        """Whether the optimal weights, by what is known of them, violate margins: not to be had from a heavier lam."""
+        return self.gap <= ROUGH * self.best.objective and self.best.band.loss > self.target
+
     def rounding_of(self, *scores):
         """Return what the rounding of the best weights' scores may make of the gap."""
-        return ROUNDING * self.bounding.band.magnified * max(float(np.abs(part).max()) for part in scores)
+        magnified = max(1.0, self.bounding.theta * self.bounding.band.magnified)
+        return ROUNDING * magnified * max(float(np.abs(part).max()) for part in scores)
 
     def see(self, point, lower_bound=0.0):
         """Take what is better than before of this point and of the bounds; its own counts too."""
@@ -442,6 +480,7 @@ class _Point:
     linear: float  # mean a - mean phi*(a): L(w') >= linear - w'v for every w'
     objective: float
     lower_bound: float
+    theta: float  # the multiple of the slopes that gives the lower bound
     band_part: float
     newton_part: float
     step: float = 1.0  # along Newton's direction, which has led here
@@ -571,7 +610,17 @@ class _Problem:
         return self._certify(point.w, point.s_few, point.s_many, self.band(point.s_few, point.s_many, width))
 
     def _certify(self, w, s_few, s_many, band, step=1.0):
-        v = self.pull(band.of_few, band.of_many)
+        return self._weigh(w, s_few, s_many, band, self.pull(band.of_few, band.of_many), step)
+
+    def weigh(self, point):
+        """Return a point of the problem with another lam as this one has it."""
+        return self._weigh(point.w, point.s_few, point.s_many, point.band, point.v, point.step)
+
+    def is_light(self, point):
+        """Tell whether the point's weights violate no margin and those for a heavier lam would not either."""
+        return point.shorter is not None and LIGHT * self.lam * inner(point.shorter.w, point.shorter.w) < HEAVY_SLOPES
+
+    def _weigh(self, w, s_few, s_many, band, v, step):
         parts = _weigh_up(w, v, self.lam, band.loss, band.slope, self.squared)
         point = _Point(w, s_few, s_many, band, v, *parts, step)
         is_far_apart = band.slope <= SMALL_SLOPES and band.width > 0.0 and not self.squared
@@ -856,7 +905,7 @@ def _score_classes(few, many, w, s_few, s_many):
 
 @kernel()
 def _weigh_up(w, v, lam, loss, slope, squared):
-    """Return gradient, linear, objective, lower_bound, band_part and newton_part of a _Point."""
+    """Return gradient, linear, objective, lower_bound, theta, band_part and newton_part of a _Point."""
     gradient = np.empty_like(w)
     for f in range(w.size):
         gradient[f] = lam * w[f] - v[f]
@@ -869,7 +918,8 @@ def _weigh_up(w, v, lam, loss, slope, squared):
     theta = min(theta, LARGEST_THETA if squared else 1.0)
     objective, lower_bound = 0.5 * lam * inner(w, w) + loss, theta * slope - 0.5 * theta * theta * curve
     band_part = 0.0 if squared else max(0.0, loss - slope + inner(w, v))
-    return gradient, slope - conjugate, objective, lower_bound, band_part, inner(gradient, gradient) / (2.0 * lam)
+    newton_part = inner(gradient, gradient) / (2.0 * lam)
+    return gradient, slope - conjugate, objective, lower_bound, theta, band_part, newton_part
 
 
 @kernel(error_model="numpy")

@@ -546,6 +546,33 @@ class TestFarApart:
         assert np.array_equal(model.predict(X), y)
         assert model.fit(X, y).n_iter_ == 0
 
+    @pytest.mark.parametrize("lam", [1e-4, 1e-5, 1e-6, 1e-8])
+    @pytest.mark.parametrize("shape", [(1500, 100), (1500, 300)])
+    def test_the_widest_margin_is_found_by_way_of_heavier_regularisers(self, lam, shape):
+        """Of 4000 x 1500 lam = 1e-6 took 546 iterations, 1e-4 took 37: the optimum is the same."""
+        rng, (n, d) = np.random.default_rng(6), shape
+        y = np.where(np.arange(n) < n // 20, 1.0, -1.0)
+        X = rng.standard_normal((n, d))
+        X[:, 0] += 2 * y
+        model = SVMOR(lam).fit(X, y)
+        assert model.status_ == "converged" and model.n_iter_ <= 35
+        # min ||w|| with margins of 1 between the classes is half of the SVM's w, whose margins are 2
+        machine = SVC(kernel="linear", C=1e6, tol=1e-8).fit(X, y)
+        widest = lam / 2 * np.sum((machine.coef_ / 2) ** 2)
+        assert widest * (1 - 1e-6) <= model.objective_ <= widest * (1 + 1e-6) + module.FINEST
+
+    @pytest.mark.parametrize("lam", [1e-3, 1e-5, 1e-7])
+    def test_a_row_that_only_a_light_regulariser_keeps_apart(self, lam):
+        """One row close to the other class: with a heavy lam it costs less to rank it wrongly, with a light one more."""
+        rng = np.random.default_rng(3)
+        y = np.where(np.arange(400) < 40, 1.0, -1.0)
+        X = rng.standard_normal((400, 5)) + 6 * y[:, None]
+        X[-1] = X[:40].min(axis=0) - 0.1
+        model = SVMOR(lam, tol=1e-7).fit(X, y)
+        assert model.status_ == "converged"
+        reference = SVMOR(lam, tol=1e-7, method="cutting_plane").fit(X, y)
+        assert abs(model.objective_ - reference.objective_) <= model.dual_gap_ + reference.dual_gap_
+
     def test_the_threshold_is_that_of_the_rows_as_they_are(self):
         X = np.random.default_rng(0).normal(size=(40, 1500)) + 7.0
         y = np.arange(40) % 3 == 0
