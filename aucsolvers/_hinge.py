@@ -38,7 +38,7 @@ def row_costs(C, class_weight, classes, y, sample_weight):
     if class_weight is not None:
         weight *= _class_weights(class_weight, classes, codes, weight)[codes]
     with np.errstate(over="ignore"):
-        cost = C * weight
+        cost = float(C) * weight
     cost[np.abs(cost) < np.finfo(np.float64).tiny] = 0.0  # 1/C_i would overflow
     if not (np.isfinite(cost).all() and (cost >= 0).all()):
         raise ValueError(

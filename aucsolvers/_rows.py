@@ -154,6 +154,8 @@ def row_scores(X, w):
     BLAS adds up a row differently by its place in the matrix; a model that is served row by row, or scores a
     file in chunks, must answer as it did on the whole.
     """
+    if X.shape[1] != len(w):  # kernels read on
+        raise ValueError(f"Expected rows of {len(w)} features, as there are weights, got {X.shape[1]}.")
     scores = np.empty(X.shape[0])
     _score_rows(as_rows(X), as_writable(np.ascontiguousarray(w)), scores)
     return scores

@@ -16,6 +16,7 @@ from aucsolvers._certify import Objective
 from aucsolvers._jit import LONGEST_CALL
 from aucsolvers._params import as_generator, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._rows import FLOATS, row_scores, stored_once, zeros_in_lines
+from aucsolvers._transaction import transactional
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
 
@@ -34,6 +35,7 @@ class OnlineScorer(LinearScorer):
         check_count("max_iter", self.max_iter)
         check_flags(self, "shuffle", "keep_stream")
 
+    @transactional
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self.
 
@@ -47,13 +49,14 @@ class OnlineScorer(LinearScorer):
         state = self._start(X.shape[1])
         self._check_room(state, X, self.max_iter)
         # of its means, which the first pass sums up, once they are known
-        objective = partial(Objective, X, positive, self.lam, self._loss)
+        objective = partial(Objective, X, positive, float(self.lam), self._loss)
         certifier = _Certifier(objective, self._dual_bound(positive), len(y))
         learn = self._learner(positive)
-        result = run_passes(learn, state, X, certifier, positive, self.shuffle, self.tol, self.max_iter)
+        result = run_passes(learn, state, X, certifier, positive, self.shuffle, float(self.tol), int(self.max_iter))
         self._stream = self._settle(state, X) if self.keep_stream else None
         return self._publish(result, X, y)
 
+    @transactional
     def partial_fit(self, X, y, classes=None):
         """Take in the next rows of a stream, in the order given; return self.
 
@@ -61,7 +64,7 @@ class OnlineScorer(LinearScorer):
         max_iter plays a part. An interrupt leaves the stream as it was before the call.
         """
         self.check_parameters()
-        state = self._stream_to_go_on()
+        state = with_own_arrays(self._stream_to_go_on())
         X, y = self._validate_chunk(X, y, classes, first=state is None)
         X = stored_once(X)
         if state is None:
@@ -156,6 +159,14 @@ def all_or_nothing(state):
         state.update(before)
         state["generator"].bit_generator.state = drawn
         raise
+
+
+def with_own_arrays(state):
+    """Return a state whose arrays may be changed: those of a model that was mapped from a file may not."""
+    return state and {
+        name: value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value
+        for name, value in state.items()
+    }
 
 
 def pieces(n, work):

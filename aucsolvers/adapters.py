@@ -6,6 +6,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from aucsolvers._transaction import transactional
 from aucsolvers.committee import Committee
 
 
@@ -39,9 +40,11 @@ class ProbabilityScorer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __init__(self, estimator):
         self.estimator = estimator
 
+    @transactional
     def fit(self, X, y):
         """Fit a clone of the estimator to rows X and labels y of two classes; return self."""
-        self.estimator_ = clone(self.estimator).fit(X, y)
+        self.estimator_ = clone(self.estimator)
+        self.estimator_.fit(X, y)
         take_columns(self, self.estimator_)
         self.classes_ = self.estimator_.classes_
         if len(self.classes_) != 2:
@@ -51,7 +54,13 @@ class ProbabilityScorer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def decision_function(self, X):
         """Return the probability of ``classes_[1]``, shape (n_samples,)."""
         check_is_fitted(self)
-        return self.estimator_.predict_proba(X)[:, 1]
+        probabilities = self.estimator_.predict_proba(X)
+        if np.ndim(probabilities) != 2 or np.shape(probabilities)[1] != 2:
+            raise ValueError(
+                f"Expected predict_proba of {type(self.estimator_).__name__} to return shape (n_samples, 2), got "
+                f"{np.shape(probabilities)}. Wrap it in a class that does."
+            )
+        return np.asarray(probabilities)[:, 1]
 
     def predict(self, X):
         """Return the estimator's own labels, shape (n_samples,)."""
@@ -87,6 +96,7 @@ class ScoreColumn(ClassifierMixin, BaseEstimator):
     [True, True]
     """
 
+    @transactional
     def fit(self, X, y):
         """Note the two classes; return self."""
         self.classes_ = np.unique(y)

@@ -10,6 +10,8 @@ and its certificate is one of that problem: exact, not approximate. What is appr
 landmarks fill the better (Nystroem's method: phi(x)'phi(z) = l(x)'L^(-1)l(z) is k(x, z) where x or z is a landmark).
 """
 
+import math
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -19,10 +21,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from aucsolvers._base import validate_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_non_negative, check_positive
 from aucsolvers._rows import FULL, checked_rows, filled_up, squared_norms
+from aucsolvers._transaction import transactional
 from aucsolvers.kernel_svm import origin_of, scale_gamma
 
 KERNELS = {"gaussian": "rbf", "polynomial": "polynomial"}  # our name: scikit-learn's
 BLOCK_ROWS = 21 * FULL  # transformed at a time: beside the features only these rows' kernel values take memory
+SQUARES = 8  # matrices of n_components x n_components that the singular value decomposition takes, and what led to it
 
 
 class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -130,26 +134,31 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_count("max_feature_bytes", self.max_feature_bytes)
 
     def check_size(self, n_fitted, n_rows):
-        """Raise ValueError if the features of n_rows need more than max_feature_bytes after a fit to n_fitted rows."""
-        columns = min(self.n_components, n_fitted)
-        needed = 8 * n_rows * columns
+        """Raise ValueError if a fit to n_fitted rows and the features of n_rows need more than max_feature_bytes."""
+        self._refuse_large(min(int(self.n_components), n_fitted), n_rows, SQUARES)
+
+    def _refuse_large(self, columns, n_rows, squares):
+        needed, most = 8 * columns * (n_rows + squares * columns), self.max_feature_bytes // 8
         if needed > self.max_feature_bytes:
-            fitting = self.max_feature_bytes // (8 * n_rows)
+            # the positive root of squares m^2 + n_rows m = most
+            fitting = int(2 * most / (n_rows + math.sqrt(n_rows**2 + 4 * squares * most)))
+            fit = ", what their fit takes included" if squares else ""
             less = f"Lower n_components to {fitting}" if fitting else "Transform fewer rows at a time"
             raise ValueError(
                 f"Expected kernel features of at most max_feature_bytes={self.max_feature_bytes} bytes, got {n_rows} "
-                f"rows x {columns} components of float64, which need {needed} bytes. {less}, or raise "
+                f"rows x {columns} components of float64, which need {needed} bytes{fit}. {less}, or raise "
                 "max_feature_bytes if the memory is there."
             )
 
+    @transactional
     def fit(self, X, y=None):
         """Draw the landmarks from X, shape (n_samples, n_features), dense or CSR, evenly over the classes y."""
         self.check_parameters()
         X = checked_rows(validate_rows(self, X, reset=True))
         self.check_size(X.shape[0], X.shape[0])
-        self.n_components_ = min(self.n_components, X.shape[0])
+        self.n_components_ = min(int(self.n_components), X.shape[0])
         self.landmarks_ = _draw(X, y, self.n_components_, as_generator(self.random_state))
-        self.gamma_ = self.gamma_factor * (scale_gamma(X) if isinstance(self.gamma, str) else self.gamma)
+        self.gamma_ = float(self.gamma_factor) * (scale_gamma(X) if isinstance(self.gamma, str) else float(self.gamma))
         landmarks = X[self.landmarks_]
         self.centre_ = origin_of(landmarks, self.gamma_) if self.kernel == "gaussian" else None
         landmarks = self._moved(landmarks)
@@ -157,8 +166,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.nystroem_ = Nystroem(
             kernel=KERNELS[self.kernel],
             gamma=self.gamma_,
-            degree=self.degree,
-            coef0=self.coef0,
+            degree=int(self.degree),
+            coef0=float(self.coef0),
             n_components=self.n_components_,
             random_state=0,  # only the order of the features is left to draw
         ).fit(landmarks)
@@ -170,7 +179,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return the features, float64, shape (n_samples, n_components_)."""
         check_is_fitted(self)
         X = checked_rows(validate_rows(self, X))
-        self.check_size(self.n_components_, X.shape[0])
+        self._refuse_large(self.n_components_, X.shape[0], 0)
         features = np.empty((X.shape[0], self.n_components_))
         for start in range(0, X.shape[0], BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
@@ -183,7 +192,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if self.kernel != "polynomial":
             return
         with np.errstate(over="ignore"):
-            largest = (self.gamma_ * squared_norms(landmarks).max() + self.coef0) ** self.degree
+            largest = (self.gamma_ * squared_norms(landmarks).max() + float(self.coef0)) ** int(self.degree)
         if not np.isfinite(largest * self.n_components_):
             raise ValueError(
                 f"Expected powers of degree {self.degree} that are numbers, got rows whose products are too large. "

@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from aucsolvers._transaction import transactional
 
 MISSING_TEXT = "(missing)"
 
@@ -55,17 +57,20 @@ class TextImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __init__(self, fill_value=MISSING_TEXT):
         self.fill_value = fill_value
 
+    @transactional
     def fit(self, X, y=None):
         """Remember the columns, shape (n_samples, n_columns); return self."""
-        self.n_features_in_ = X.shape[1]
-        if isinstance(X, pd.DataFrame):
-            self.feature_names_in_ = np.array(X.columns, dtype=object)
+        self._validated(X, reset=True)
         return self
 
     def transform(self, X):
         """Return an object array of texts, shape (n_samples, n_columns)."""
         check_is_fitted(self)
-        return np.column_stack([self._clean(column) for column in np.asarray(X, dtype=object).T])
+        return np.column_stack([self._clean(column) for column in self._validated(X, reset=False).T])
+
+    def _validated(self, X, reset):
+        least = 1 if reset else 0  # no rows are no trouble
+        return validate_data(self, X, dtype=object, ensure_all_finite=False, ensure_min_samples=least, reset=reset)
 
     def _clean(self, column):
         # value by value: factorising takes 1, 1.0 and True for one value, so a text would depend on the rows beside it

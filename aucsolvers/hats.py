@@ -5,6 +5,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from aucsolvers._params import check_count
+from aucsolvers._transaction import transactional
 
 
 class HatFunctions(TransformerMixin, BaseEstimator):
@@ -40,6 +41,7 @@ class HatFunctions(TransformerMixin, BaseEstimator):
     def __init__(self, n_knots=6):
         self.n_knots = n_knots
 
+    @transactional
     def fit(self, X, y=None):
         """Remember the columns; nothing is learnt."""
         check_count("n_knots", self.n_knots)

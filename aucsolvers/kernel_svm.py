@@ -40,6 +40,7 @@ from aucsolvers._params import (
 )
 from aucsolvers._ranking import TIED_WITHIN, tied
 from aucsolvers._rows import FLOATS, FULL, as_rows, filled_up, row_scores, squared_norms, stored_once
+from aucsolvers._transaction import transactional
 from aucsolvers._width import leave_one_out_gamma
 
 KERNELS = ("rbf", "linear", "poly")
@@ -57,6 +58,7 @@ CHUNK = 512  # entries of each at a time, which stay in the nearest cache
 # above NOTHING; of sparse rows, from dense ones moved to where they are small, if these take at most so many times
 # their memory.
 DISTANCES_KNOWN_TO, NOTHING, MOST_MOVED = 1e-9, -750.0, 10
+MOVED_FROM = 1e-12  # such rounding of exponents on: where C is huge, far less than a billionth tells
 SMALLEST_CURVATURE = 1e-12  # between equal rows, which only rounding tells apart
 SCAN = 128  # rows whose maximum is taken before its place is looked for
 FIRST_PAUSE, STEPS_PER_PAUSE = 64, 16  # steps between looks at the gap, O(n) each: so many, and 1/16 of those made
@@ -158,9 +160,9 @@ class KernelSVM(BinaryScorer):
     against it are left out, and their scores brought up to date before the certificate, O(n d) for each dual variable
     that moved since. The certificate itself costs O(n log n), for the AUC. Of 10,000 rows or more every fourth is
     solved first, roughly.
-    Memory: ``cache_bytes``, 64 MiB of temporary kernel values, some 30 vectors of n rows, and X once more in float64
-    (CSR rows only if they are float32), those rows that are not left out twice; never n x n above that. All is computed
-    in float64. Scores take O(n_support d) a row, in blocks of 64 MiB, and O(d) with the linear kernel.
+    Memory: ``cache_bytes``, temporary kernel values in blocks of 32 MiB, some 30 vectors of n rows, and X once more in
+    float64 (CSR rows only if they are float32), those rows that are not left out twice; never n x n above that. All is
+    computed in float64. Scores take O(n_support d) a row, 192 rows at a time, and O(d) with the linear kernel.
     Nothing is drawn: the same machine, library versions and BLAS threads give the same bits.
 
     References
@@ -227,11 +229,13 @@ class KernelSVM(BinaryScorer):
         check_count("cache_bytes", self.cache_bytes)
         check_flags(self, "fit_intercept", "warm_start")
 
+    @transactional
     def fit(self, X, y, sample_weight=None):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
         self._publish(*self._solve(X, y, sample_weight))
         return self
 
+    @transactional
     def fit_scores(self, X, y, sample_weight=None):
         """Fit, and return the scores of the rows of X whose weight is not 0, up to rounding: the solver knows them."""
         result, *fitted = self._solve(X, y, sample_weight)
@@ -255,10 +259,10 @@ class KernelSVM(BinaryScorer):
                 cost,
                 self._kernel,
                 squared=self.loss == "squared_hinge",
-                tol=self.tol,
+                tol=float(self.tol),
                 relative=True,
-                max_iter=self.max_iter,
-                cache_bytes=self.cache_bytes,
+                max_iter=int(self.max_iter),
+                cache_bytes=int(self.cache_bytes),
                 beta=getattr(self, "_beta", None) if self.warm_start else None,
             )
         self._beta = result.beta if self.warm_start else None  # n numbers that a stored model does without
@@ -272,6 +276,8 @@ class KernelSVM(BinaryScorer):
         self.support_vectors_ = X[support]
         self.dual_coef_ = signed.reshape(1, -1)
         self.intercept_ = np.array([self._kernel.constant * signed.sum()])
+        linear = self._kernel.name == "linear"
+        self._weights = self._kernel.weights(self._kernel.points(self.support_vectors_), signed) if linear else None
         self._publish_certificate(result)
 
     @property
@@ -288,14 +294,14 @@ class KernelSVM(BinaryScorer):
         if self.kernel != "linear":
             raise AttributeError(f"coef_ exists for kernel='linear' only, not for {self.kernel!r}")
         check_is_fitted(self)
-        return self._kernel.weights(self._kernel.points(self.support_vectors_), self.dual_coef_.ravel())[np.newaxis]
+        return self._weights[np.newaxis]
 
     def decision_function(self, X):
         """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
         check_is_fitted(self)
         X = validate_rows(self, X)
-        if self.kernel == "linear":
-            return row_scores(X, self.coef_.ravel()) + self.intercept_[0]
+        if self._weights is not None:
+            return row_scores(X, self._weights) + self.intercept_[0]
         return self._kernel.scores(X, self.support_vectors_, self.dual_coef_.ravel())
 
 
@@ -599,7 +605,7 @@ class Kernel:
         X = stored_once(X)
         gamma = scale_gamma(X, weight) if isinstance(svm.gamma, str) else float(svm.gamma)
         origin = origin_of(X, gamma) if svm.kernel == "rbf" else None
-        kernel = cls(svm.kernel, gamma, svm.degree, svm.coef0, 1.0 if svm.fit_intercept else 0.0, origin)
+        kernel = cls(svm.kernel, gamma, int(svm.degree), float(svm.coef0), 1.0 if svm.fit_intercept else 0.0, origin)
         chosen = isinstance(svm.gamma, str) and svm.gamma == "loo"
         return replace(kernel, gamma=leave_one_out_gamma(kernel, X, y)) if chosen else kernel
 
@@ -694,7 +700,7 @@ def origin_of(X, gamma):
     """
     if sparse.issparse(X):
         rounding = np.finfo(np.float64).eps * gamma * squared_norms(X).max(initial=0.0)
-        if rounding <= DISTANCES_KNOWN_TO or 8 * X.shape[0] * X.shape[1] > MOST_MOVED * X.data.nbytes:
+        if rounding <= MOVED_FROM or 8 * X.shape[0] * X.shape[1] > MOST_MOVED * X.data.nbytes:
             return None
     return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
 

@@ -31,6 +31,7 @@ from aucsolvers._base import BinaryScorer, SolverResult, validate_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._ranking import TIED_WITHIN, tied
 from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
+from aucsolvers._transaction import transactional
 from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, check_cache, solve_kernel_svm
 from aucsolvers.metrics import best_gmean_threshold
 from aucsolvers.svm import solve_linear_svm
@@ -52,8 +53,7 @@ class MarginMeanScorer(BinaryScorer):
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_non_negative("tol", self.tol)
-        if self.lam1 != 0:
-            check_positive("lam1", self.lam1)
+        check_non_negative("lam1", self.lam1)
         check_positive("lam2", self.lam2)
         check_choice("kernel", self.kernel, KERNELS)
         if not (isinstance(self.gamma, str) and self.gamma in GAMMAS):
@@ -131,7 +131,7 @@ class MarginMeanSVM(MarginMeanScorer):
         if that variance is 0. "loo" is 1/16, 1/8, ..., 4 times that: the smallest with which a least-squares SVM, both
         classes of equal weight, has a mean square error on rows that are left out within two standard errors of the
         least. That takes one inverse for each and no further fit: some milliseconds, as of more than 150 rows 150 are
-        taken, those of the rare class first.
+        taken, of the rare class all or, if it has more, 75.
     fit_intercept : bool, default=True
         Whether b is fitted, as the weight of a constant feature, which the margin mean pulls at as well; otherwise 0.
     threshold : {"gmean", "zero"}, default="gmean"
@@ -252,6 +252,7 @@ class MarginMeanSVM(MarginMeanScorer):
         check_count("max_iter", self.max_iter)
         check_count("cache_bytes", self.cache_bytes)
 
+    @transactional
     def fit(self, X, y):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
         self.check_parameters()
@@ -259,10 +260,10 @@ class MarginMeanSVM(MarginMeanScorer):
         terms = Terms.of(y, self.lam1, self.lam2, self.hinge_weight)
         if self.kernel == "linear":
             rng = as_generator(self.random_state)
-            result = solve_linear(X, terms, self.fit_intercept, self.tol, self.max_iter, rng)
+            result = solve_linear(X, terms, self.fit_intercept, float(self.tol), int(self.max_iter), rng)
             return self._publish_linear(result, X, y)
         kernel = self._gaussian(X, y)
-        result = solve_kernel(X, terms, kernel, self.tol, self.max_iter, self.cache_bytes)
+        result = solve_kernel(X, terms, kernel, float(self.tol), int(self.max_iter), int(self.cache_bytes))
         return self._publish_kernel(result, result.state["beta"], result.state["scores"], X, y, kernel)
 
 
@@ -279,7 +280,7 @@ class Terms(NamedTuple):
     @classmethod
     def of(cls, y, lam1, lam2, hinge_weight="equal"):
         """Return the terms for labels y = +-1, of which both occur."""
-        n, n_pos = len(y), np.count_nonzero(y > 0)
+        n, n_pos, lam1, lam2 = len(y), np.count_nonzero(y > 0), float(lam1), float(lam2)
         ratio = (n - n_pos) / n_pos
         cost = np.full(n, lam2 / n)
         if hinge_weight == "balanced":

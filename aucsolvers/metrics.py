@@ -372,6 +372,9 @@ def _check_labels(y):
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"Expected y with one dimension, got shape {y.shape}. Pass one label per row.")
+    missing = int(np.count_nonzero(y != y))  # NaN is no label, not even its own
+    if missing:
+        raise ValueError(f"Expected a label for every row, got {missing} nan. Leave rows without a label out.")
     labels = np.unique(y)
     if len(labels) != 2:
         raise ValueError(

@@ -14,6 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from aucsolvers._params import as_generator, check_count, check_positive
 from aucsolvers._rows import FLOATS, check_squares, stored_once
+from aucsolvers._transaction import transactional
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ logger = logging.getLogger(__name__)
 SMALLEST_FLOAT32, LARGEST_FLOAT32 = 1e-12, 1e15
 # Of neighbours of the borderline majority, 40 bytes each with what is computed from them; of distances, as much again
 BLOCK_BYTES = 32 * 1024**2
-CLUSTER_BYTES = 16  # per pair of minority rows, at most: distances, and the copy that the clustering works on
+CLUSTER_BYTES = 8  # per square of minority rows, half of them pairs: distances, and the copy that clustering works on
 
 
 class MWMOTE(BaseOverSampler):
@@ -81,7 +82,8 @@ class MWMOTE(BaseOverSampler):
     both, or a row that step 1 has dropped could be drawn in step 6 and belong to no cluster of the threshold's rows.
 
     Cost: three neighbour searches, O(m^2) time for the clustering of m minority rows and O(m k2 k3) for the weights.
-    Memory: ``max_bytes`` at most, some 32 MiB for the weights, and scikit-learn's working memory.
+    Memory: ``max_bytes`` at most, 8 m^2 for m rows of the class, some 32 MiB for the weights, scikit-learn's working
+    memory, and the rows returned.
 
     References
     ----------
@@ -138,6 +140,7 @@ class MWMOTE(BaseOverSampler):
         for name in ("cf_th", "cmax", "cp"):
             check_positive(name, getattr(self, name))
 
+    @transactional
     def _fit_resample(self, X, y):
         self.check_parameters()
         self._refuse_large(y, self.sampling_strategy_)

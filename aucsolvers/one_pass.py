@@ -39,7 +39,7 @@ class OPAUC(OnlineScorer):
         far, a bound on the curvature. No scale of the features and no eta in this range can make it diverge.
     rank : int or None, default=None
         None keeps both covariances; r keeps random sketches of r columns instead (OPAUCr), for wide data.
-    max_covariance_bytes : int, default=1024**3
+    max_covariance_bytes : int, default=2 * 1024**3
         Refuse data whose covariances or sketches need more memory than this.
     shuffle : bool, default=True
         Whether fit visits the rows in a fresh random order in each pass, or as given.
@@ -76,10 +76,10 @@ class OPAUC(OnlineScorer):
 
     Notes
     -----
-    A row costs O(d^2), or O(d rank), also for CSR. Memory is 16 d^2 or
-    16 d rank bytes. Means and covariances are updated by Welford's recurrence, S <- S + (m - 1)/m D D' with D the row's
-    distance from the mean of the m - 1 before it, which does not cancel for features far from 0; a sketch adds
-    sqrt((m - 1)/m) D r' with r ~ N(0, I/rank) instead, so that its square is S in expectation. The result does not
+    A row costs O(d^2), or O(d rank), also for CSR. Memory is 16 d^2 or 16 d rank bytes, twice that while
+    ``partial_fit`` goes on. Means and covariances are updated by Welford's recurrence, S <- S + (m - 1)/m D D' with D
+    the row's distance from the mean of the m - 1 before it, which does not cancel for features far from 0; a sketch
+    adds sqrt((m - 1)/m) D r' with r ~ N(0, I/rank) instead, so that its square is S in expectation. The result does not
     depend on how a stream is cut into chunks, to the last bit. The same seed gives the same bits.
 
     References
@@ -104,7 +104,7 @@ class OPAUC(OnlineScorer):
         *,
         eta=1.0,
         rank=None,
-        max_covariance_bytes=1024**3,
+        max_covariance_bytes=2 * 1024**3,
         shuffle=True,
         tol=1e-3,
         max_iter=1,
@@ -141,7 +141,7 @@ class OPAUC(OnlineScorer):
         }
 
     def _learner(self, positive=None):
-        return partial(learn_against_moments, lam=self.lam, eta=self.eta, rank=self.rank)
+        return partial(learn_against_moments, lam=float(self.lam), eta=float(self.eta), rank=self.rank)
 
 
 def _check_covariance_bytes(n_features, columns, limit):
@@ -157,8 +157,11 @@ def _check_covariance_bytes(n_features, columns, limit):
 
 
 def _bytes_needed(n_features, columns):
-    """Return those of both classes' covariances, or sketches with their random numbers, a block of rows, twice."""
-    return 16 * columns * (n_features + (BLOCK_ROWS if columns != n_features else 0))
+    """Return those of both classes' covariances, and as many again for the copy that an interrupt goes back to.
+
+    Of sketches also those of the random numbers of a block of rows, twice.
+    """
+    return 16 * columns * (2 * n_features + (BLOCK_ROWS if columns != n_features else 0))
 
 
 # Driver ----------------------------------------------------------------------------------------------------------

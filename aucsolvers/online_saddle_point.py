@@ -128,7 +128,7 @@ class SOLAM(OnlineScorer):
         return super()._start(n_features) | {"direction": direction, "lag": lag, "saddle": saddle}
 
     def _learner(self, positive=None):
-        return partial(learn_saddle_point, lam=self.lam, zeta=self.zeta)
+        return partial(learn_saddle_point, lam=float(self.lam), zeta=float(self.zeta))
 
 
 # Driver ----------------------------------------------------------------------------------------------------------

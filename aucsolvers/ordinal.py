@@ -41,6 +41,7 @@ from aucsolvers._rows import (
     weighted_row_sum,
     zeros_in_lines,
 )
+from aucsolvers._transaction import transactional
 
 logger = logging.getLogger(__name__)
 
@@ -193,12 +194,21 @@ class SVMOR(LinearScorer):
         check_non_negative("tol", self.tol)
         check_count("max_iter", self.max_iter)
 
+    @transactional
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
         X, y = self._validate_fit(X, y, FLOATS)
         drive = newton if self.method == "newton" else cutting_planes
-        result = drive(X, y, self.lam, self.loss, self.tol, self.max_iter, self._state_to_go_on(X.shape[1]))
+        result = drive(
+            X,
+            y,
+            float(self.lam),
+            self.loss,
+            float(self.tol),
+            int(self.max_iter),
+            self._state_to_go_on(X.shape[1]),
+        )
         self._state = result.state if self.warm_start else None  # a stored model does without
         return self._publish(result, X, y)
 
@@ -418,7 +428,8 @@ class _Run:
         status = CONVERGED if gap <= self.target else MAX_ITER
         if status == MAX_ITER and self.idle >= PATIENCE:
             logger.info("no progress in %d iterations: rounding limits the gap to %.3g", self.idle, gap)
-        (_, threshold), history = Ranking(scores, y > 0).auc_and_threshold(), self.trace.as_history()
+        (area, threshold), history = Ranking(scores, y > 0).auc_and_threshold(), self.trace.as_history()
+        history["auc"][-1] = area  # of the rows as they are: moved ones are rounded otherwise
         history["dual_gap"][-1] = gap
         found = w, -threshold, self.best.objective, gap, self.n_iter, status, history, state
         return SolverResult(*found, at_zero=self.at_zero, target=self.target)
@@ -521,8 +532,9 @@ def _pose(X, y, lam, loss):
     swapped = 2 * np.count_nonzero(positive) > len(y)
     sign, in_few = -1.0 if swapped else 1.0, positive != swapped
     if sparse.issparse(X):
-        blocks = split_classes(X, np.where(in_few, 1.0, -1.0))
-        few, many = (rows.astype(np.float64, copy=False) for rows in blocks)
+        few, many = split_classes(X, np.where(in_few, 1.0, -1.0))
+        few = few.astype(np.float64, copy=False)
+        many = many.astype(np.float64, copy=False)
         few *= sign  # in place: the blocks are copies
         many *= sign
     else:
@@ -835,7 +847,10 @@ def _conjugate_gradients(problem, pairs, gradient):
         image -= weighted_row_sum(many, pairs.factor * of_many)
         # in place: on wide data fresh memory would cost more than the sums
         add_scaled(image, problem.lam, search)
-        step = norm / inner(search, image)
+        curvature = inner(search, image)
+        if curvature <= 0.0:  # of gradients whose squares are below the smallest number
+            break
+        step = norm / curvature
         add_scaled(direction, step, search)
         add_scaled(residual, -step, image)
         old, norm = norm, inner(residual, residual)

@@ -15,7 +15,7 @@ From top to bottom: estimators, drivers, order of visits, certificates, kernels.
 import hashlib
 import logging
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 from scipy import sparse
@@ -28,6 +28,7 @@ from aucsolvers._params import as_generator, check_choice, check_count, check_fl
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
 from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, inner, row_scores, weighted_row_sum, zeros_in_lines
+from aucsolvers._transaction import transactional
 from aucsolvers.metrics import margin_violations
 
 logger = logging.getLogger(__name__)
@@ -153,13 +154,14 @@ class AUCSDCD(LinearScorer):
         check_count("max_alpha_bytes", self.max_alpha_bytes)
         check_flags(self, "warm_start")
 
+    @transactional
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
         self.check_size(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
         state = self._state_to_go_on(y) or {"generator": as_generator(self.random_state)}
-        result = dual_coordinate_descent(X, y, self.lam, self.order, self.tol, self.max_iter, state)
+        result = dual_coordinate_descent(X, y, float(self.lam), self.order, float(self.tol), int(self.max_iter), state)
         # 8 k bytes: only kept where a later fit can use them
         self._state = result.state if self.warm_start else None
         return self._publish(result, X, y)
@@ -261,13 +263,16 @@ class AUCMSGD(LinearScorer):
         _check_common(self)
         check_flags(self, "warm_start")
 
+    @transactional
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
         visited = (self.order, _fingerprint(X, y)) if self.warm_start else None
         state = self._state_to_go_on(visited) or {"generator": as_generator(self.random_state)}
-        result = modified_gradient_descent(X, y, self.lam, self.order, self.tol, self.max_iter, state)
+        result = modified_gradient_descent(
+            X, y, float(self.lam), self.order, float(self.tol), int(self.max_iter), state
+        )
         self._state = {"visited": visited, "lam": self.lam, "run": result.state} if self.warm_start else None
         return self._publish(result, X, y)
 
@@ -378,7 +383,7 @@ def epoch_visits(order, n_pos, n_neg, generator, points=(), band=LEAST_BAND):
     if order == "permutation":
         # negatives whose dual variables share a cache line stay together, and shifts go in neighbouring twos
         key = [_shuffled(n_pos, 1, generator), _shuffled(n_neg, LINE, generator), _shuffled(n_neg, 2, generator)]
-    for start, stop in pairwise([*range(0, k, CHUNK), k]):
+    for start, stop in pairwise(chain(range(0, k, CHUNK), [k])):
         if order == "random":
             # bounded integers without modulo bias; the two draws are independent, so every pair has chance 1/k
             rows, columns = (generator.integers(size, size=stop - start, dtype=np.int32) for size in (n_pos, n_neg))

@@ -31,6 +31,7 @@ from aucsolvers._rows import (
     largest_feature,
     with_short_indices,
 )
+from aucsolvers._transaction import transactional
 from aucsolvers.metrics import square_slopes
 
 logger = logging.getLogger(__name__)
@@ -130,8 +131,9 @@ class LSSVM(LinearScorer):
         check_positive("lam", self.lam)
         check_choice("solver", self.solver, SOLVERS)
         check_non_negative("tol", self.tol)
-        check_count("max_iter", self.max_iter)
+        check_count("max_iter", int(self.max_iter))
 
+    @transactional
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
@@ -141,13 +143,13 @@ class LSSVM(LinearScorer):
         if moments is None or not moments.reach <= largest_feature(X):
             assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
             check_squares(X)
-        problem = X, positive, self.lam, self.tol
+        problem = X, positive, float(self.lam), float(self.tol)
         if moments is not None:
-            result = solve_by_cholesky(moments, *problem, self.max_iter)
+            result = solve_by_cholesky(moments, *problem, int(self.max_iter))
         elif self.solver == "auto" and not sparse.issparse(X) and X.shape[1] <= LARGEST_CHOLESKY:
-            result = solve_wide(*problem, self.max_iter)
+            result = solve_wide(*problem, int(self.max_iter))
         else:
-            result = solve_by_conjugate_gradients(*problem, self.max_iter)
+            result = solve_by_conjugate_gradients(*problem, int(self.max_iter))
         self.gradient_norm_ = float(np.sqrt(2.0 * self.lam * result.dual_gap))
         return self._publish(result, X, positive)
 

@@ -5,8 +5,8 @@ import pandas as pd
 from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
-from threadpoolctl import threadpool_limits
 
+from aucsolvers._process import one_blas_thread
 from aucsolvers.columns import plain_columns
 
 
@@ -57,7 +57,7 @@ class Ranker(BaseEstimator):
             X = plain_columns(X)
         elif self.sparse and not issparse(X):
             X = csr_matrix(np.asarray(X, dtype=np.float64))
-        with threadpool_limits(1):
+        with one_blas_thread():
             return self.scorer.decision_function(X)
 
     decision_function = predict

@@ -150,7 +150,7 @@ class OAMSeq(OnlineScorer):
                 f"Expected buffer_size to be at most {LARGEST_BUFFER}, got {self.buffer_size}: a buffer is made whole, "
                 "however few rows there are. Use OAMInf, which keeps all rows."
             )
-        return self.buffer_size
+        return int(self.buffer_size)
 
     def _start(self, n_features):
         members = np.zeros((2, self._capacity() or 0), dtype=np.uint32)
@@ -168,15 +168,15 @@ class OAMSeq(OnlineScorer):
     def _learner(self, positive=None):
         n_pairs = self.n_pairs
         if n_pairs is None and positive is not None:
-            n_pairs = self.max_iter**2 * _count_pairs(positive)
+            n_pairs = int(self.max_iter) ** 2 * _count_pairs(positive)
         return partial(
-            learn_with_reservoirs, sweep=self._sweep(), capacity=self._capacity(), lam=self.lam, n_pairs=n_pairs
+            learn_with_reservoirs, sweep=self._sweep(), capacity=self._capacity(), lam=float(self.lam), n_pairs=n_pairs
         )
 
     def _dual_bound(self, positive):
         k = _count_pairs(positive)
-        ratio = (self.n_pairs or self.max_iter**2 * k) / k
-        return partial(reservoir_dual_bound, lam=self.lam, ratio=ratio)
+        ratio = (self.n_pairs or int(self.max_iter) ** 2 * k) / k
+        return partial(reservoir_dual_bound, lam=float(self.lam), ratio=ratio)
 
     def _join(self, state, X):
         return stack_rows(state["rows"], X)

@@ -49,6 +49,7 @@ from aucsolvers._rows import (
     stored_once,
     with_short_indices,
 )
+from aucsolvers._transaction import transactional
 
 # Range of projected gradients, whose natural scale is 1, at which descent first looks whether it has arrived: where the
 # gap is about tol * P, which is at some so many times tol, but between these. From there on the gap decides.
@@ -69,6 +70,7 @@ LARGEST_HESSIAN = 2048  # features: the matrix then takes 32 MiB
 WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
 NARROWING = 2.0
 POLISHED_ENTRIES = 2**11  # at most so many entries of X are solved to rounding: some tens of microseconds
+NEAR_KINK = 1e-6  # margins: beyond it a row has no loss, whatever its score is rounded to
 ROUNDED = 1e-15  # of P: what a gap may be that nothing but rounding is left of
 # Steps that neither made the gap smaller, by more than its last digits, nor promised to lower P by such a part of it,
 # after which rounding is taken to be the reason.
@@ -202,6 +204,7 @@ class LinearSVM(LinearScorer):
         self.random_state = random_state
         self.warm_start = warm_start
 
+    @transactional
     def fit(self, X, y, sample_weight=None):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
         self.check_parameters()
@@ -216,9 +219,9 @@ class LinearSVM(LinearScorer):
             cost,
             squared=self.loss == "squared_hinge",
             fit_intercept=self.fit_intercept,
-            tol=self.tol,
+            tol=float(self.tol),
             relative=True,
-            max_iter=self.max_iter,
+            max_iter=int(self.max_iter),
             rng=as_generator(self.random_state),
             newton=self.newton,
             **(getattr(self, "_state", {}) if self.warm_start else {}),
@@ -488,7 +491,9 @@ class _Run:
 
     @property
     def done(self):
-        return self.point.gap <= self.target or self.passes >= self.max_iter
+        gap, rounding, target = self.point.gap, self.point.rounding, self.target
+        is_met = gap <= target and (gap + rounding <= target or rounding > target)
+        return is_met or self.passes >= self.max_iter
 
     def count(self, passes, updates):
         self.passes += passes
@@ -508,18 +513,20 @@ class _Run:
             loss, gap = loss_and_gap(scale * margins, alpha, problem.cost, problem.squared)
         gap += 0.5 * float(np.sum((w - w_of_alpha) ** 2))  # eq. 1 below
         objective = problem.norm_and_linear_term(w) + loss
-        self.point, self.certified_at = _Point(alpha, w, objective, gap), self.updates
+        rounding = 0.0 if problem.squared else _rounding_of_losses(problem.y * scores, problem.cost)
+        self.point, self.certified_at = _Point(alpha, w, objective, gap, rounding), self.updates
         # without a sort at a cold start, where all scores are tied
         area = auc_of_classes(*(scores[rows] for rows in self.classes)) if w.any() else 0.5
         self.trace.add_with_auc(self.updates, self.point.objective, gap, area)
 
     def result(self):
         """Return the last certified point as a SolverResult."""
-        point = self.point
-        status, history = CONVERGED if point.gap <= self.target else MAX_ITER, self.trace.as_history()
+        point, history = self.point, self.trace.as_history()
+        gap = history["dual_gap"][-1] = point.gap + point.rounding
+        status = CONVERGED if gap <= self.target else MAX_ITER
         w = self.problem.weights_to_publish(point.w)
         state = {"alpha": point.alpha, "w": w}
-        found = w[:-1].copy(), float(w[-1]), point.objective, point.gap, self.passes, status, history, state
+        found = w[:-1].copy(), float(w[-1]), point.objective, gap, self.passes, status, history, state
         return SolverResult(*found, at_zero=self.at_zero, target=self.target)
 
 
@@ -529,6 +536,13 @@ class _Point:
     w: np.ndarray
     objective: float
     gap: float  # P(w) - D(alpha)
+    rounding: float  # what the rounding of the scores may make of the losses
+
+
+def _rounding_of_losses(margins, cost):
+    """Return what the rounding of scores may change in the sum of the hinge losses."""
+    lossy = margins < 1.0 + NEAR_KINK
+    return float(np.finfo(np.float64).eps * (cost[lossy] @ np.abs(margins[lossy])))
 
 
 # Newton's steps --------------------------------------------------------------------------------------------------

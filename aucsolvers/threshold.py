@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from aucsolvers._base import BinaryScorer, two_labels
 from aucsolvers._params import as_generator, check_count
+from aucsolvers._transaction import transactional
 from aucsolvers.adapters import ProbabilityScorer, scores_by_probability, take_columns
 from aucsolvers.metrics import best_gmean_threshold, smoothed_gmean_threshold
 
@@ -82,6 +83,7 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
         self.n_folds = n_folds
         self.random_state = random_state
 
+    @transactional
     def fit(self, X, y):
         """Fit to rows X, as sampler and estimator take them, and labels y of two classes; return self."""
         check_count("n_folds", self.n_folds, least=2)
@@ -132,7 +134,10 @@ class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
             X_part, y_part = _safe_indexing(X, part), y[part]
             if makes:
                 X_part, y_part = self._resample(X_part, y_part, len(parts))
-            yield self._scorer().set_params(**settled).fit(X_part, y_part).decision_function(X)
+            scorer = self._scorer()
+            if settled:
+                scorer.set_params(**settled)
+            yield scorer.fit(X_part, y_part).decision_function(X)
 
     def _resample(self, X, y, n_folds):
         try:

@@ -11,6 +11,7 @@ from aucsolvers._hinge import objective_of_best_constant, row_costs
 from aucsolvers._params import as_generator, check_choice, check_count
 from aucsolvers._ranking import TIED_WITHIN
 from aucsolvers._rows import stored_once
+from aucsolvers._transaction import transactional
 from aucsolvers._width import some_rows
 from aucsolvers.kernel_svm import KernelSVM
 from aucsolvers.svm import LinearSVM
@@ -145,6 +146,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
         self.estimator = estimator
         self.random_state = random_state
 
+    @transactional
     def _fit_resample(self, X, y, gamma="loo"):
         self.check_parameters()
         classes, counts = np.unique(y, return_counts=True)

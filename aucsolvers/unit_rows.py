@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import validate_rows
 from aucsolvers._rows import checked_rows, squared_norms
+from aucsolvers._transaction import transactional
 
 
 class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -27,6 +28,7 @@ class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
            [0. , 0. ]])
     """
 
+    @transactional
     def fit(self, X, y=None):
         """Remember the columns; nothing is learnt."""
         validate_rows(self, X, reset=True)

@@ -101,7 +101,7 @@ class UniExp(OnlineScorer):
         }
 
     def _learner(self, positive=None):
-        return partial(learn_exponential, lam=self.lam, eta=self.eta)
+        return partial(learn_exponential, lam=float(self.lam), eta=float(self.eta))
 
 
 # Driver ----------------------------------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ from aucsolvers._rows import (
     stored_once,
     weighted_row_sum,
 )
+from aucsolvers._transaction import transactional
 from aucsolvers.margin_mean import MarginMeanScorer, Terms, solve_kernel, solve_linear
 
 SCHEDULES = ("averaged", "source")
@@ -271,6 +272,7 @@ class ZOVR(MarginMeanScorer):
                 check_count(name, getattr(self, name))
         check_count("max_bytes", self.max_bytes)
 
+    @transactional
     def fit(self, X, y):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
         self.check_parameters()
@@ -349,10 +351,10 @@ class ZOVR(MarginMeanScorer):
             space,
             variance_reduction=self.variance_reduction,
             averaged=self.schedule == "averaged",
-            mu=self.mu,
-            inner_steps=n if self.inner_steps is None else self.inner_steps,
-            tol=self.tol,
-            max_iter=self._most_rounds(rows) if self.max_iter is None else self.max_iter,
+            mu=float(self.mu),
+            inner_steps=n if self.inner_steps is None else int(self.inner_steps),
+            tol=float(self.tol),
+            max_iter=self._most_rounds(rows) if self.max_iter is None else int(self.max_iter),
             rng=rng,
         )
 

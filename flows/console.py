@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 WIDE = 160  # columns of a table where there is no terminal: a pipe has no width, and rows are lines for grep
 TEXT = 80  # columns of sentences there
@@ -30,7 +31,7 @@ def printable(text: str) -> str:
 
 def plain(text: str) -> str:
     """Return a text of somebody else's as rich prints it to the letter, and printable."""
-    return printable(text).replace("[", r"\[")
+    return escape(printable(text))
 
 
 def print_json(value: Any) -> None:

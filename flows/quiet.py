@@ -7,8 +7,9 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from threading import Lock
+from contextlib import contextmanager
+
+from aucsolvers._process import ProcessWide
 
 ALWAYS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -41,33 +42,15 @@ def quieten(verbose: bool = False) -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
+@ProcessWide
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Have it as after ``quieten`` while the block runs, in whatever threads, and then as it was before the first."""
-    with _lock:
-        if not _inside:
-            _before.enter_context(_restored())
-            quieten()
-        _inside.append(None)
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside.pop()
-            if not _inside:
-                _before.close()
-
-
-_lock, _inside, _before = Lock(), [], ExitStack()
-
-
-@contextmanager
-def _restored() -> Iterator[None]:
-    """Put environment, filters of warnings and levels of loggers back at the end."""
+    """Have it as after ``quieten`` while the block runs, and then as it was before."""
     given = {name: os.environ.get(name) for name in ALWAYS | UNLESS_VERBOSE}
     levels = {name: logging.getLogger(name).level for name in LOGGERS}
     try:
         with warnings.catch_warnings():
+            quieten()
             yield
     finally:
         for name, level in levels.items():

@@ -14,7 +14,6 @@ from pathlib import Path
 from subprocess import Popen
 from uuid import UUID
 
-from filelock import FileLock, Timeout
 from httpx import HTTPStatusError, TransportError
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.responses import FlowRunResponse
@@ -27,6 +26,7 @@ from tasks import scheduler, store
 from tasks.child import end_child, start_child
 from tasks.configuration import FROM_AFAR
 from tasks.errors import BadInput, RunFailed
+from tasks.files import locked
 from tasks.flow_runs import crash, end_interrupted_flow_runs
 from tasks.prefect_server import PrefectServer, last_line
 from tasks.retraining import load_retrain_config
@@ -61,15 +61,9 @@ def serve_command(limit: int, look_every: float) -> None:
 def only_one() -> Iterator[None]:
     """Refuse to serve a folder that is served already: its runs would start twice as many at a time."""
     store.FOLDER.mkdir(exist_ok=True)
-    lock = FileLock(store.FOLDER / "serve.lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise RunFailed(f"Expected {Path.cwd()} to be served once, got a second `aucflow serve`. End one.") from None
-    try:
+    second = f"Expected {Path.cwd()} to be served once, got a second `aucflow serve`. End one."
+    with locked(store.FOLDER / "serve.lock", 0.0, lambda: second):
         yield
-    finally:
-        lock.release()
 
 
 @dataclass(frozen=True)
@@ -180,9 +174,12 @@ class Serving:
         except ObjectNotFound:
             told = f"deleted from Prefect while it ran; {reason}"
         del self.running[run_id]
-        recover()
         run.log.unlink(missing_ok=True)
         self._say(run.deployment, told)
+        try:
+            recover()
+        except RunFailed as error:  # of the store; the other runs go on, and the next command tries again
+            self._say(run.deployment, f"left open in the store: {error}")
 
     # Data files ---------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ LAM2_GRID = (10.0, 100.0, 1000.0, 10_000.0)
 GAUSSIAN_LAM2_GRID = (*LAM2_GRID, 100_000.0)  # an SVM's C times the rows: 100 for 1,000 of them
 ZOVR_GRID = (10.0, 100.0, 1000.0)  # beyond that its rounds are many
 GAMMA_GRID = (0.1, 1.0, 10.0)  # in units of 1/(features * variance)
+SEARCH_COLUMNS = (VALUE, MEAN, SD) = "value", "mean", "sd"  # of a search's table beside parameters: the first one's
 GAMMA_FACTOR = "gamma_factor"  # the name of such a multiple among the searched parameters
 
 IMPORT_PATH = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"
@@ -54,6 +56,12 @@ class Entry:
     def parameter_names(self) -> tuple[str, ...]:
         """Return the parameters that a config may set."""
         return tuple(sorted(self.build().get_params(deep=False)))
+
+    def takes_any_parameter(self) -> bool:
+        """Tell whether another package's class has parameters that it does not name, such as LightGBM's."""
+        module, _, name = self.path.partition(":")
+        given = signature(getattr(import_module(module), name).__init__).parameters.values()
+        return not self.is_ours and any(parameter.kind is Parameter.VAR_KEYWORD for parameter in given)
 
 
 # an online solver that is fitted whole need not keep its stream: a stored model then holds no training rows
@@ -253,14 +261,13 @@ METHODS = {"solver": (("fit",), ("decision_function", "predict_proba")), "sample
 @cache
 def _imported(kind: str, path: str) -> Entry:
     """Return the entry of a class by its import path, or say why it is none; nothing is searched by default."""
-    from sklearn.base import is_outlier_detector  # here, for a list needs no scikit-learn
-
     module, _, name = path.rpartition(".")
     try:
         found = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except (Exception, SystemExit) as error:  # a module may run anything when it is imported
+        said = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         raise BadInput(
-            f"Expected a {kind} that can be imported, got '{path}': {error}. Check the spelling, or install it."
+            f"Expected a {kind} that can be imported, got '{path}': {said}. Check the spelling, or install it."
         ) from None
     wanted = METHODS[kind]
     if not isinstance(found, type) or not all(any(hasattr(found, m) for m in group) for group in wanted):
@@ -268,13 +275,22 @@ def _imported(kind: str, path: str) -> Entry:
         raise BadInput(f"Expected a class with {words} as {kind}, got '{path}'. Name another.")
     entry = Entry(f"{module}:{name}", f"{name} of {module.partition('.')[0]}")
     try:
-        entry.parameter_names()
-    except (TypeError, AttributeError) as error:
+        usual = entry.build()
+        usual.get_params(deep=False)
+    except Exception as error:  # of any class
         raise BadInput(
             f"Expected a {kind} that is made without arguments and has get_params, got '{path}': {error}. Name another."
         ) from None
-    if kind == "solver" and is_outlier_detector(entry.build()):
-        raise BadInput(f"Expected a {kind} that learns from labels, got '{path}', which does without. Name another.")
-    if kind == "solver" and found.__module__.startswith("sklearn.semi_supervised"):
-        raise BadInput(f"Expected a {kind} of two classes, got '{path}', to which -1 is no label. Name another.")
+    if kind == "solver" and not _is_classifier(usual):
+        raise BadInput(f"Expected a classifier, which learns from labels, as {kind}, got '{path}'. Name another.")
     return entry
+
+
+def _is_classifier(estimator: Any) -> bool:
+    """Tell whether an estimator says of itself, in scikit-learn's terms, that it classifies."""
+    from sklearn.base import is_classifier  # here, for a list needs no scikit-learn
+
+    try:
+        return is_classifier(estimator)
+    except Exception:  # it has no tags, or not before it is given an estimator
+        return getattr(estimator, "_estimator_type", None) == "classifier"

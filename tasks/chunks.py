@@ -46,6 +46,7 @@ from tasks.readers import RawTable
 from tasks.values import ConversionRule, RawFile, Table
 
 ROWS = 10_000
+MOMENT_ROWS = 1000  # at a time, whatever is asked for: means and variances are rounded by how many come together
 
 _NPY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
@@ -124,7 +125,7 @@ def fit_in_chunks(solver: Any, raw: RawFile, rule: ConversionRule, rows: int = R
             "Leave them out with drop, encode them in the file, or fit it whole."
         )
     scaler = StandardScaler(with_mean=bool(known.columns))
-    for table in chunks(raw, rule, rows, known):
+    for table in chunks(raw, rule, MOMENT_ROWS, known):
         scaler.partial_fit(table.X)
     # after scaling the mean is 0; the imputer learns nothing, and any row will do to tell it the columns
     fill = [("impute", SimpleImputer(strategy="constant", fill_value=0.0))] if known.columns else []

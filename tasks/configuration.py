@@ -205,6 +205,11 @@ class MethodConfig(Strict):
                 raise ValueError(f"Expected {name} in search alone, got it in params or beside gamma. Leave one out.")
             if name == "scale":
                 raise ValueError("Expected no parameter named scale in search. Give scale itself a list of scales.")
+            if name in catalogue.SEARCH_COLUMNS:
+                raise ValueError(
+                    f"Expected no parameter named {name} in search, which is a column of the search's own table, got "
+                    "one. Give its one value in params."
+                )
             if name == GAMMA_FACTOR and self.kernel != "none":
                 raise ValueError(
                     f"Expected multiples of the kernel's gamma as gamma_grid, got {name} in search. Move it."
@@ -385,12 +390,13 @@ def _check_params(name: str, entry: catalogue.Entry, params: dict[str, Any]) -> 
         return
     left_out = {"random_state", *dict(entry.params), *(("estimator",) if entry.is_ours else ())}  # no YAML for that one
     known = tuple(k for k in entry.parameter_names() if k not in left_out)
+    others = set() if entry.takes_any_parameter() else set(params) - set(known)
     for key in params:
         if key == "random_state":
             raise ValueError(
                 f"Expected no random_state for {name}, got one: the experiment's seed sets it. Leave it out."
             )
-        if key not in known:
+        if key in others:
             raise ValueError(
                 f"Expected parameters of {name} out of {', '.join(known)}; got '{key}'.{nearest(key, known)}"
             )

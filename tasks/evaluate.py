@@ -1,8 +1,8 @@
 """Evaluate: one model's metrics on its training and its test rows, at the threshold set in training."""
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from aucsolvers._process import one_blas_thread
 from aucsolvers.metrics import average_precision, delong, gmean, roc_curve_points, sensitivity, specificity
 from tasks.convert import load
 from tasks.digests import array_sha256
@@ -36,7 +36,7 @@ def evaluate(dataset: Dataset, splits: tuple[Split, ...], models: tuple[FittedMo
     """Evaluate each split's model on that split's training and test rows."""
     table = load(dataset)
     evaluations = []
-    with threadpool_limits(1):  # as in training: more threads may add in another order
+    with one_blas_thread():  # as in training: more threads may add in another order
         for split, model in zip(splits, models, strict=True):
             announce("evaluate", dataset.name, fold=split.fold)
             test = table.rows(split.test)

@@ -45,10 +45,10 @@ def git_state() -> dict[str, str]:
     """
     if _git("ls-files", "--error-unmatch", __file__) is None:
         return {"git_commit": f"none (installed package {aucflow_version()})", "git_dirty": "unknown"}
-    commit = _git("rev-parse", "HEAD") or "none (no commit yet)"
-    state = {"git_commit": commit, "git_dirty": str(bool(_git("status", "--porcelain"))).lower()}
-    if state["git_dirty"] == "true":
-        state["git_diff_sha256"] = hashlib.sha256((_git("diff", "HEAD", "--binary") or "").encode()).hexdigest()
+    commit, status = _git("rev-parse", "HEAD") or b"none (no commit yet)", _git("status", "--porcelain")
+    state = {"git_commit": commit.decode(), "git_dirty": "unknown" if status is None else str(bool(status)).lower()}
+    if status:
+        state["git_diff_sha256"] = hashlib.sha256(_git("diff", "HEAD", "--binary") or b"").hexdigest()
     return state
 
 
@@ -85,11 +85,10 @@ def processor() -> str:
     return next(iter(names), platform.processor() or platform.machine())
 
 
-def _git(*arguments: str) -> str | None:
+def _git(*arguments: str) -> bytes | None:
+    """Return what git prints, None where it fails: a diff holds files in whatever encoding they have."""
     try:
-        done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=10, check=True
-        )
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

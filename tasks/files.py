@@ -5,14 +5,17 @@ import gzip
 import hashlib
 import lzma
 import os
+import secrets
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tasks.errors import BadInput
+from filelock import FileLock, Timeout
+
+from tasks.errors import BadInput, RunFailed
 
 COMPRESSIONS = (".gz", ".bz2", ".xz")  # endings of files that are
 FORMATS_BY_ENDING = {
@@ -75,10 +78,11 @@ def is_yaml(path: Path) -> bool:
 def replacing(path: Path) -> Iterator[Path]:
     """Give a file beside ``path`` that takes its place once the block has come to its end, and else is removed.
 
-    Where there is a file already, its rights stay, and a link to it stays one.
+    A reader finds the old one or the new one, whole, and after a power cut too. Where there is a file already, its
+    rights stay, and a link to it stays one.
     """
     target = Path(os.path.realpath(path))
-    draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.draft")
     try:
         yield draft
         if target.exists():
@@ -86,8 +90,33 @@ def replacing(path: Path) -> Iterator[Path]:
         with draft.open("rb") as stream:
             os.fsync(stream.fileno())
         os.replace(draft, target)
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path, patience_s: float, refusal: Callable[[], str]) -> Iterator[None]:
+    """Hold a lock file while the block runs: one process at a time, and of a process one thread.
+
+    Raises
+    ------
+    RunFailed
+        If another holds it longer than ``patience_s``, in the words that ``refusal`` finds by then.
+    """
+    lock = FileLock(path, timeout=patience_s)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RunFailed(refusal()) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def file_sha256(path: Path) -> str:

@@ -12,8 +12,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
-from threadpoolctl import threadpool_limits
 
+from aucsolvers._process import ProcessWide, one_blas_thread
 from aucsolvers.adapters import ProbabilityScorer
 from aucsolvers.committee import Committee
 from aucsolvers.kernel_svm import scale_gamma
@@ -84,22 +84,26 @@ def fitting_rows(table: Table, sample: Sample) -> tuple[Any, np.ndarray]:
     return X.tocsr() if sparse.issparse(X) else X, np.concatenate([kept.y, sample.added.y])
 
 
+@ProcessWide
 @contextmanager
 def reproducible_fits() -> Iterator[None]:
     """Give BLAS one thread, so that sums are added in the same order however many folds run side by side.
 
-    ConvergenceWarning is silent inside: status and certificate go into table and store. It is filtered here, once,
-    for Python's filters belong to the process and not to the threads that fit.
+    ConvergenceWarning is silent inside: status and certificate go into table and store.
     """
-    with threadpool_limits(1), warnings.catch_warnings():
+    with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
 
 
 def fit_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any, y: np.ndarray) -> Any:
-    """Return the solver of a method fitted to rows and labels; another package's has to give one score a row."""
-    solver = build_solver(method, chosen, seed, X).fit(X, y)
-    if not catalogue.solver(method.solver).is_ours:
+    """Return the solver of a method fitted to rows and labels, 0 and 1 where it is another package's, as some ask for.
+
+    Such a one has to give one score a row.
+    """
+    solver, is_ours = build_solver(method, chosen, seed, X), catalogue.solver(method.solver).is_ours
+    solver.fit(X, y if is_ours else (y > 0).astype(np.int64))
+    if not is_ours:
         scores = solver.decision_function(X[:2])
         if not isinstance(scores, np.ndarray) or scores.shape != (2,):
             got = f"shape {scores.shape}" if isinstance(scores, np.ndarray) else f"a {type(scores).__name__}"
@@ -119,8 +123,18 @@ def build_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any
     factor = given.pop(GAMMA_FACTOR, None)
     if factor is not None and X is not None:
         given["gamma"] = factor * scale_gamma(X)
-    solver = catalogue.solver(method.solver).build_seeded(seed, **(method.params | given))
+    entry, params = catalogue.solver(method.solver), method.params | given
+    if not entry.is_ours:
+        params = {name: _by_code(name, value) for name, value in params.items()}
+    solver = entry.build_seeded(seed, **params)
     return solver if hasattr(solver, "decision_function") else ProbabilityScorer(solver)
+
+
+def _by_code(name: str, value: Any) -> Any:
+    """Return weights by label, -1 and 1 in a config, as another package's solver sees the labels."""
+    if not (name.endswith("class_weight") and isinstance(value, dict)):
+        return value
+    return {0 if label in (-1, "-1") else label: weight for label, weight in value.items()}
 
 
 def build_kernel(method: MethodConfig, chosen: dict[str, Any], seed: int) -> Any:

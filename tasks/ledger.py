@@ -17,9 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from tasks.errors import RunFailed
+from tasks.files import locked, replacing
 
 SCHEMA = "aucflow-ledger/1"
 START = "0" * 64  # the digest before the first entry
@@ -105,24 +104,30 @@ class Ledger:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.folder / "lock", timeout=LOCK_S):
+        with locked(self.folder / "lock", LOCK_S, self._is_held):
             yield
+
+    def _is_held(self) -> str:
+        return (
+            f"{self.folder}: expected to write an entry, got no turn within {LOCK_S:g} s: another process holds the "
+            "ledger. Wait for it or stop it."
+        )
 
     def _mend(self) -> None:
         """Finish or undo an append that was interrupted; refuse to go on from an end that is somebody else's work."""
         head, lines = self._head(), self._tail()
+        end = START if lines.last is None else _sha256(lines.last)
         if head["pending"] is not None:
-            if lines.torn:
+            if lines.torn and end == head["digest"]:
                 with self.path.open("r+b") as stream:
                     stream.truncate(lines.whole_bytes)
                     os.fsync(stream.fileno())
                 self._write_head(head | {"pending": None})
                 self._write("repair", "ledger", "an interrupted entry was taken back", {"torn": _sha256(lines.torn)})
                 return
-            if lines.last is not None and _sha256(lines.last) == head["pending"]:
-                head = {"count": head["count"] + 1, "digest": head["pending"], "pending": None}
+            if end == head["pending"]:
+                head = {"count": head["count"] + 1, "digest": end, "pending": None}
             self._write_head(head | {"pending": None})
-        end = START if lines.last is None else _sha256(lines.last)
         if lines.torn or end != head["digest"]:
             raise RunFailed(
                 f"{self.path}: expected a last entry with the digest {head['digest'][:16]}…, as {self.head_path.name} "
@@ -146,17 +151,8 @@ class Ledger:
             ) from None
 
     def _write_head(self, head: dict[str, Any]) -> None:
-        draft = self.head_path.with_name(f"head.{os.getpid()}.json")
-        with draft.open("wb") as stream:
-            stream.write(canonical(head) + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(draft, self.head_path)
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with replacing(self.head_path) as draft:
+            draft.write_bytes(canonical(head) + b"\n")
 
     def _tail(self) -> "_Tail":
         """Return the chain's end, without reading more of it than holds the last line."""

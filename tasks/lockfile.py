@@ -4,20 +4,20 @@
 ``AUCFLOW_HOME/datasets.lock``, which goes first. Both are YAML with sorted keys.
 """
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from tasks.catalogue import CONFIGS
 from tasks.errors import RunFailed
 from tasks.fetch import Fetched, home
+from tasks.files import locked, replacing
 from tasks.values import Counts
 
+LOCK_S = 60.0
 ENTRIES = {"files": {"url", "size_bytes", "sha256"}, "datasets": {"rows", "features", "n_pos"}}
 SHIPPED = CONFIGS / "datasets.lock"
 HEADER = (
@@ -68,7 +68,8 @@ class Lock:
         if known is not None and all(known[key] == entry[key] for key in same):
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{self.path}.lock"):
+        busy = f"{self.path}: another process has been writing the lock for {LOCK_S:g} s. Wait for it or stop it."
+        with locked(Path(f"{self.path}.lock"), LOCK_S, lambda: busy):
             tree = _read(self.path)
             tree.setdefault(kind, {})[name] = entry
             _write(self.path, tree)
@@ -92,12 +93,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, tree: dict[str, Any]) -> None:
-    """Replace the lock at once: a reader sees the old one or the new one, whole."""
+    """Replace the lock at once."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.width = 1000
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    with draft.open("w", encoding="utf-8") as stream:
+    with replacing(path) as draft, draft.open("w", encoding="utf-8") as stream:
         stream.write(HEADER)
         yaml.dump({kind: dict(sorted(tree.get(kind, {}).items())) for kind in ("datasets", "files")}, stream)
-    os.replace(draft, path)

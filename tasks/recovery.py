@@ -7,20 +7,23 @@ ledger knows of its end, and as KILLED elsewhere: first in the ledger, then in t
 import os
 import re
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.utils.time import get_current_time_millis
 
+from tasks.files import locked
 from tasks.ledger import Ledger
 from tasks.manifest import inputs_of
 from tasks.runs import PARENT
 
 PROCESS = "aucflow.process"  # the tag of a run: host, number and start of the process that writes it
 LOCK_S = 60.0
+PROCESSES = Path("/proc")
+BUSY = f"Another process has been ending interrupted runs for {LOCK_S:g} s. Wait for it or stop it."
 INTERRUPTED = "its process ended without saying how"
 
 
@@ -55,12 +58,21 @@ def is_alive(process: str) -> bool:
 
 
 def _start_of(number: int) -> str:
-    """Return when a process began, in ticks since boot; nothing where the system has no such table."""
-    table = Path(f"/proc/{number}/stat")
+    """Return when a process began, in ticks since boot; nothing where the system does not tell."""
+    table = PROCESSES / str(number) / "stat"
     try:
         return table.read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
+        return "" if PROCESSES.is_dir() else _start_by_ps(number)
+
+
+def _start_by_ps(number: int) -> str:
+    """Return the same where there is no /proc, of macOS say, in words: blanks and colons divide parts elsewhere."""
+    try:
+        found = subprocess.run(["ps", "-o", "lstart=", "-p", str(number)], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
         return ""
+    return re.sub(r"[^0-9A-Za-z]+", "-", found.stdout.strip())
 
 
 def end_interrupted_runs(client: MlflowClient, ledger: Ledger) -> tuple[str, ...]:
@@ -68,7 +80,8 @@ def end_interrupted_runs(client: MlflowClient, ledger: Ledger) -> tuple[str, ...
     if not _interrupted_runs(client):
         return ()
     ledger.folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(ledger.folder / "recovery.lock", timeout=LOCK_S):  # of two commands that begin at once, one ends them
+    # of two commands that begin at once, one ends them
+    with locked(ledger.folder / "recovery.lock", LOCK_S, lambda: BUSY):
         return tuple(_end(client, ledger, run) for run in _interrupted_runs(client))
 
 

@@ -12,7 +12,6 @@ the version is there now. `compare` lays these sums beside the registry and name
 """
 
 import hashlib
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -30,7 +29,7 @@ from pydantic import TypeAdapter
 
 from tasks.classes import name_list
 from tasks.errors import BadInput, RunFailed, nearest
-from tasks.files import file_sha256
+from tasks.files import file_sha256, replacing
 from tasks.ledger import Entry, Ledger, canonical
 from tasks.log import run_logger
 from tasks.recovery import in_words, is_alive, this_process
@@ -523,18 +522,8 @@ def _intent_path(ledger: Ledger) -> Path:
 
 def _write_intent(ledger: Ledger, intent: Intent) -> None:
     """Replace the intent at once, and come back when it is on the disk."""
-    path = _intent_path(ledger)
-    draft = path.with_suffix(".draft")
-    with draft.open("wb") as stream:
-        stream.write(canonical(asdict(intent)))
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(draft, path)
-    folder = os.open(ledger.folder, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    with replacing(_intent_path(ledger)) as draft:
+        draft.write_bytes(canonical(asdict(intent)))
 
 
 @contextmanager

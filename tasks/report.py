@@ -5,8 +5,6 @@ Both are made from `summary_rows`, so that they cannot disagree.
 
 import base64
 import json
-import os
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan
@@ -23,6 +21,7 @@ from rich.text import Text
 
 from tasks import plots
 from tasks.configuration import is_number
+from tasks.files import replacing
 from tasks.pages import template
 from tasks.reference import beside, in_short
 from tasks.stage import stage
@@ -514,13 +513,9 @@ def _image(figure: Figure) -> dict[str, Any]:
 
 @stage(name="report", task_run_name="report {result.name}")
 def write_report(result: ExperimentResult, path: Path) -> Path:
-    """Write the page; a reader sees the old one or the new one, never half of one."""
+    """Write the page, at once."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        temporary.write_text(render_html(result), encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as draft:
+        draft.write_text(render_html(result), encoding="utf-8")
     return path

@@ -19,6 +19,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from pydantic import Field, field_validator
 
+from aucsolvers._process import one_blas_thread
 from tasks import registry
 from tasks.configuration import (
     DatasetConfig,
@@ -71,7 +72,13 @@ class RetrainConfig(Strict):
     @field_validator("validation", mode="before")
     @classmethod
     def _hold_out(cls, section: Any) -> Any:
+        section = {} if section is None else section
         return {"held_out": HELD_OUT} | section if isinstance(section, dict) else section
+
+    @field_validator("preprocessing", "rules", mode="before")
+    @classmethod
+    def _empty_means_defaults(cls, section: Any) -> Any:
+        return {} if section is None else section
 
     @field_validator("validation")
     @classmethod
@@ -166,7 +173,8 @@ def challenge(
 ) -> Challenge:
     """Decide between the model just trained and the champion, on the same rows."""
     table = load(dataset)
-    scores = final.pipeline.decision_function(table.rows(held_out.test).X)
+    with one_blas_thread():  # as the champion's
+        scores = final.pipeline.decision_function(table.rows(held_out.test).X)
     rows = held_out.test if opponent is None else opponent.rows
     challenger = Contender(scores[np.isin(held_out.test, rows)], final.threshold)
     decision = _decision(config.rules, table.y[rows], challenger, findings, opponent, replace_champion)

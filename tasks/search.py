@@ -12,29 +12,28 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from aucsolvers.adapters import scores_by_probability
 from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
 from aucsolvers.threshold import standardised
-from tasks.catalogue import GAMMA_FACTOR
+from tasks.catalogue import GAMMA_FACTOR, MEAN, SD, VALUE
 from tasks.configuration import ExperimentConfig, MethodConfig, PreprocessingConfig, is_number
 from tasks.convert import load
 from tasks.errors import BadInput
-from tasks.fit import build_kernel, build_solver, fit_solver, fitting_rows, refuse_too_large, reproducible_fits
+from tasks.fit import build_kernel, build_solver, fit_solver, fitting_rows, refuse_too_large
 from tasks.log import run_logger
 from tasks.preprocess import make_preprocessing, transform
 from tasks.progress import announce
 from tasks.seeds import seed_for
 from tasks.split import make_splits, row_keys
 from tasks.stage import stage
+from tasks.threads import each
 from tasks.undersample import draw_sample, refuse_to_sample, takes_sparse
 from tasks.values import Choice, Dataset, Split, Table
 
 SMALL_REGULARISES = ("C", "lam2", "gamma", GAMMA_FACTOR)
 LARGE_REGULARISES = ("lam",)
 ROWS_A_WEIGHT = 10  # of the rarer class: with fewer, in the language of statistics events per variable, fits are close
-VALUE = "value"  # the column of the first parameter
 
 
 @stage(name="search", task_run_name="search {dataset.name} {method.label}")
@@ -49,8 +48,7 @@ def search(
         tell = partial(announce, "search", dataset.name, method.label, split.fold)
         return choose(table, split, method, config, seed_for(seed, "train", split.fold), tell)
 
-    with reproducible_fits():
-        choices = Parallel(n_jobs=config.workers, backend="threading")(delayed(one)(split) for split in splits)
+    choices = each(one, ((split,) for split in splits), config.workers)
     for choice in choices:
         run_logger().info("fold %s: chose %s by inner validation", choice.fold, choice.chosen)
     return tuple(choices)
@@ -107,7 +105,7 @@ def search_parameters(
     splits = inner_splits(train, config, seed_for(seed, "inner splits")) if len(tried) > 1 else ()
     if not splits:
         unknown = [float("nan")] * len(tried)
-        return columns | {"mean": unknown, "sd": unknown}
+        return columns | {MEAN: unknown, SD: unknown}
     rule, scores = threshold_rule(train, splits, method, config), []
     crossed = config.validation.select_by == "gmean" and rule != "training"
     for inner in splits:
@@ -120,7 +118,7 @@ def search_parameters(
         scores = _cross_fitted(train.y, splits, scores, best_cut(rule))
     mean, sd = np.full((2, len(tried)), np.nan)
     mean[usable], sd[usable] = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1)
-    return columns | {"mean": mean.tolist(), "sd": sd.tolist()}
+    return columns | {MEAN: mean.tolist(), SD: sd.tolist()}
 
 
 def _fitted_everywhere(
@@ -286,7 +284,7 @@ def best_candidates(name: str | None, search: dict[str, list[Any]], count: int) 
 
     Where nothing was scored it is one: the middle of each grid.
     """
-    columns = {name if key == VALUE else key: values for key, values in search.items() if key not in ("mean", "sd")}
+    columns = {name if key == VALUE else key: values for key, values in search.items() if key not in (MEAN, SD)}
     means = np.array(search["mean"], dtype=float)
     if np.isnan(means).all():
         return ({key: _middle(values) for key, values in columns.items()},)

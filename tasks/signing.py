@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import BadInput
-from tasks.files import file_sha256
+from tasks.files import file_sha256, replacing
 from tasks.log import run_logger
 
 PRIVATE_KEY, PUBLIC_KEY = "AUCFLOW_SIGNING_KEY", "AUCFLOW_PUBLIC_KEY"
@@ -61,14 +61,13 @@ def sign(path: Path, signature: Path, key: Path | None) -> bool:
         raise ValueError(f"Expected a signature outside of {path}, got {signature}: it would be a file too many there.")
     config = _library().signing.Config().set_hashing_config(_every_file())
     _use_key(config.use_elliptic_key_signer, private_key=key)
-    draft = signature.with_name(f"{signature.name}.{os.getpid()}")
-    try:
-        config.sign(path, draft)
-    except ValueError as error:  # a symbolic link
-        raise BadInput(
-            f"{path}: expected plain files to sign, got: {error}. Replace it by what it stands for."
-        ) from None
-    os.replace(draft, signature)
+    with replacing(signature) as draft:
+        try:
+            config.sign(path, draft)
+        except ValueError as error:  # a symbolic link
+            raise BadInput(
+                f"{path}: expected plain files to sign, got: {error}. Replace it by what it stands for."
+            ) from None
     run_logger().info("%s is signed in %s with the key %s.", path.name, signature.name, key.name)
     return True
 

@@ -8,15 +8,17 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import mlflow
-from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 
+from aucsolvers._process import ProcessWide
 from tasks.errors import BadInput, RunFailed
+from tasks.files import locked
 from tasks.ledger import Ledger
 
 FOLDER = Path("mlruns")
+LOCK_S = 300.0  # MLflow makes its tables in some seconds, on a busy machine in more
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the pages then open on runs, not on chat traces
 README = """\
 What `aucflow` writes in this folder:
@@ -62,7 +64,8 @@ def open_store() -> MlflowClient:
 def _make_database() -> None:
     """Make the store's tables in a draft and move it into place whole: MLflow opens no database that is half made."""
     database, draft = FOLDER / "mlflow.db", FOLDER / "mlflow.draft.db"
-    with FileLock(FOLDER / "mlflow.lock"):
+    busy = f"{FOLDER}: another process has been making the store for {LOCK_S:g} s. Wait for it or stop it."
+    with locked(FOLDER / "mlflow.lock", LOCK_S, lambda: busy):
         if exists():  # by now: somebody else was quicker
             return
         draft.unlink(missing_ok=True)
@@ -92,6 +95,7 @@ def _local_path(uri: str) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme in ("", "file") else None
 
 
+@ProcessWide
 @contextmanager
 def mlflow_on_store() -> Iterator[None]:
     """Let MLflow's functions that take no client work on the store while the block runs.

@@ -6,19 +6,19 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.pipeline import Pipeline
 
 from aucsolvers.adapters import chains
 from tasks.calibrate import calibration_splits, fit_calibrator, out_of_fold_scores
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.convert import load
-from tasks.fit import draw_samples, fit_scorer, reproducible_fits
+from tasks.fit import draw_samples, fit_scorer
 from tasks.log import run_logger
 from tasks.progress import announce
 from tasks.search import best_candidates, best_cut, threshold_rule
 from tasks.seeds import seed_for
 from tasks.stage import stage
+from tasks.threads import each
 from tasks.values import UNCERTIFIED, Choice, Dataset, FittedModel, Sample, Split, Table
 
 NO_HISTORY = {name: np.empty(0) for name in ("updates", "objective", "dual_gap", "auc", "time_s")}
@@ -46,10 +46,7 @@ def train(
             tell(split.fold, done=True)
         return model
 
-    with reproducible_fits():
-        models = Parallel(n_jobs=config.workers, backend="threading")(
-            delayed(one)(*parts) for parts in zip(splits, samples, choices, strict=True)
-        )
+    models = each(one, zip(splits, samples, choices, strict=True), config.workers)
     for model in models:
         run_logger().info("fold %s: %s, certificate %.3g", model.fold, model.status, model.certificate)
     return tuple(models)

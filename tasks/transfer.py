@@ -123,7 +123,7 @@ class Transfer:
         for _ in range(MAX_REDIRECTS + 1):
             response = _get(session, url, self._headers())
             if not response.is_redirect:
-                return self._accepted(response, url)
+                return self._accepted(response)
             response.close()
             url = _redirected(url, response.headers["Location"])
         raise RunFailed(f"redirected more than {MAX_REDIRECTS} times")
@@ -135,7 +135,7 @@ class Transfer:
             headers |= {"Range": f"bytes={self.part.stat().st_size}-", "If-Range": self._tag.read_text()}
         return headers
 
-    def _accepted(self, response: requests.Response, url: str) -> requests.Response:
+    def _accepted(self, response: requests.Response) -> requests.Response:
         encoding = response.headers.get("Content-Encoding", "identity").lower()
         if response.status_code in (200, 206) and encoding in ("identity", "gzip", "x-gzip", ""):
             return response
@@ -162,11 +162,10 @@ class Transfer:
                 return size
             self.discard()
             raise requests.ConnectionError("the server sent another part than was asked for")
+        self.discard()  # first: a killed process must leave no bytes of one version under the name of another
         tag = response.headers.get("ETag", "")
         if tag.startswith('"'):
             self._tag.write_text(tag)
-        else:
-            self._tag.unlink(missing_ok=True)
         return 0
 
     def _write(self, response: requests.Response, target: object, done: int, total: int) -> None:

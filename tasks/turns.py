@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-from tasks.errors import RunFailed
+from tasks.files import locked
 from tasks.recovery import in_words, this_process
 
 
@@ -20,18 +18,13 @@ def turn(path: Path, patience_s: float, refusal: Callable[[str], str]) -> Iterat
         If another holds it longer than ``patience_s``, in the words that ``refusal`` finds for its owner.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=patience_s)
     owner = path.with_name(f"{path.name}.owner")
-    try:
-        lock.acquire()
-    except Timeout:
-        raise RunFailed(refusal(_held_by(owner))) from None
-    try:
-        owner.write_text(this_process(), encoding="utf-8")
-        yield
-    finally:
-        owner.unlink(missing_ok=True)
-        lock.release()
+    with locked(path.with_name(f"{path.name}.lock"), patience_s, lambda: refusal(_held_by(owner))):
+        try:
+            owner.write_text(this_process(), encoding="utf-8")
+            yield
+        finally:
+            owner.unlink(missing_ok=True)
 
 
 def _held_by(owner: Path) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
 from sklearn.utils import get_tags
-from threadpoolctl import threadpool_limits
 
+from aucsolvers._process import one_blas_thread
 from aucsolvers.threshold import choice_stands
 from aucsolvers.undersampling import RATIO_OF_U2
 from tasks import catalogue
@@ -214,7 +214,7 @@ def undersample(
     """Draw one sample per split, of rows scaled as was chosen for it."""
     table = load(dataset)
     samples = []
-    with threadpool_limits(1):
+    with one_blas_thread():
         for split, choice in zip(splits, choices, strict=True):
             announce("undersample", dataset.name, method.label, split.fold)
             settled = preprocessing.settled(choice.chosen.get("scale"))

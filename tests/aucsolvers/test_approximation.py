@@ -124,14 +124,17 @@ def test_blocks_do_not_show(rings, monkeypatch):
 
 def test_too_large_is_refused_with_a_number_that_fits(rings):
     X, y = rings
-    features = KernelFeatures(n_components=100, max_feature_bytes=8 * 500 * 40)
-    with pytest.raises(ValueError, match=r"500 rows x 100 components .* 400000 bytes. Lower n_components to 40,"):
+    features = KernelFeatures(n_components=100, max_feature_bytes=8 * 40 * (500 + 8 * 40))
+    with pytest.raises(
+        ValueError,
+        match=r"500 rows x 100 .* 1040000 bytes, what their fit takes included. Lower n_components to 40,",
+    ):
         features.fit(X, y)
     features.set_params(n_components=40).fit(X, y)
-    with pytest.raises(ValueError, match=r"1000 rows x 40 .* Lower n_components to 20,"):
+    with pytest.raises(ValueError, match=r"1000 rows x 40 .* Lower n_components to 32,"):
         features.transform(np.vstack([X, X]))
     with pytest.raises(ValueError, match="Transform fewer rows at a time, or raise"):
-        features.transform(np.vstack([X] * 41))
+        features.transform(np.vstack([X] * 66))
 
 
 @pytest.mark.parametrize(("size", "degree"), [(1e60, 3), (10.0, 300)])

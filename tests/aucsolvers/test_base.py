@@ -1,11 +1,16 @@
 """What every solver shares: arrays that are taken as they are, and all that must not slip through with them."""
 
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import cross_val_score
+from sklearn.preprocessing import scale
 
+import aucsolvers
 from aucsolvers import (
     AUCSDCD,
     LSSVM,
@@ -14,6 +19,7 @@ from aucsolvers import (
     SPDAM,
     SVMOR,
     ZOVR,
+    GMeanThreshold,
     KernelFeatures,
     KernelSVM,
     LinearSVM,
@@ -235,3 +241,120 @@ def test_a_seed_that_is_none_is_told_by_its_name(seed):
 def test_a_tolerance_may_be_zero_and_the_message_says_so(tol):
     with pytest.raises(ValueError, match="Expected tol to be a finite number >= 0"):
         SVMOR(tol=tol).fit([[0.0], [1.0]], [0, 1])
+
+
+ESTIMATORS = [
+    model
+    for model in (getattr(aucsolvers, name) for name in aucsolvers.__all__)
+    if isinstance(model, type) and hasattr(model, "get_params") and model not in (aucsolvers.Ranker, GMeanThreshold)
+]
+
+
+def outcome(model, X, y):
+    """Return all that a model makes of rows, in arrays."""
+    if hasattr(model, "fit_resample"):
+        return model.fit_resample(X, y)
+    model.fit(X, y)
+    scores = model.decision_function(X) if hasattr(model, "decision_function") else model.transform(X)
+    return scores, np.atleast_1d(getattr(model, "objective_", 0.0)), np.atleast_1d(getattr(model, "dual_gap_", 0.0))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", ESTIMATORS)
+@pytest.mark.parametrize("integer, real", [(np.int64, np.float64), (np.int32, np.float32)])
+def test_numbers_of_numpys_types_are_numbers(model, integer, real):
+    """As np.arange and np.logspace give them to a grid: narrow ones overflowed, or made the certificate a false one."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = scale(X[:150]), y[:150]
+    usual = model().get_params(deep=False)
+    if "random_state" in usual:
+        usual["random_state"] = 0
+    numbers = {name: value for name, value in usual.items() if type(value) in (int, float)}
+    most = np.iinfo(integer).max  # bytes that a model may take are more, by default
+    foreign = {name: real(v) if isinstance(v, float) else integer(min(v, most)) for name, v in numbers.items()}
+    plain = {name: value.item() for name, value in foreign.items()}
+    for ours, theirs in zip(*(outcome(model(**usual | given), X, y) for given in (plain, foreign)), strict=True):
+        assert_array_equal(ours, theirs)
+
+
+SCORERS = [model for model in ESTIMATORS if hasattr(model, "decision_function")]
+
+
+def few(n_features=4):
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(60) % 3 == 0, 1, -1)
+    return rng.normal(size=(60, n_features)) + y[:, None], y
+
+
+def published(model):
+    return {name: value for name, value in vars(model).items() if name.endswith("_")}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", SCORERS)
+class TestAFitThatFailsLeavesTheModelAsItWas:
+    """It had the refused data's number of features and the old weights: kernels read, and wrote, beyond the end."""
+
+    def test_refused(self, model):
+        X, y = few()
+        model = model().fit(X, y)
+        before, scores = published(model), model.decision_function(X)
+        wide, _ = few(3000)
+        with pytest.raises(ValueError, match="two classes"):
+            model.fit(wide, np.zeros(60))
+        assert published(model) == before
+        with pytest.raises(ValueError, match="3000 features"):
+            model.decision_function(wide)
+        if hasattr(model, "partial_fit"):
+            scores = model.set_params(keep_stream=True).fit(X, y).decision_function(X)
+            with pytest.raises(ValueError, match="two classes"):
+                model.fit(wide, np.zeros(60))
+            with pytest.raises(ValueError, match="3000 features"):
+                model.partial_fit(wide, y)
+        assert_array_equal(model.decision_function(X), scores)
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()])
+    def test_interrupted_at_the_end(self, model, error, monkeypatch):
+        X, y = few()
+        model = model().fit(X, y)
+        before = published(model)
+
+        def interrupt(*_):
+            raise error
+
+        for method in ("_publish_certificate", "_publish_stream"):
+            if hasattr(model, method):
+                monkeypatch.setattr(type(model), method, interrupt)
+        with pytest.raises(type(error)):
+            model.fit(*few(7))
+        assert published(model) == before and model.decision_function(X).shape == (60,)
+
+
+def test_an_interrupt_that_comes_out_of_a_kernel_as_an_error_is_an_interrupt(monkeypatch):
+    """Model selection takes errors for failed fits: a Ctrl-C was swallowed every other time."""
+
+    def interrupted(*_):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    monkeypatch.setattr(SVMOR, "_publish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cross_val_score(SVMOR(), *few(), cv=2)
+
+
+def test_weights_of_other_rows_are_refused_before_a_kernel_sees_them():
+    model = SVMOR().fit(*few())
+    model.coef_ = np.ones((1, 3))
+    with pytest.raises(ValueError, match="rows of 3 features, as there are weights, got 4"):
+        model.decision_function(few()[0])
+
+
+@pytest.mark.parametrize("model", [OPAUC, SOLAM, aucsolvers.UniExp, aucsolvers.OAMGra])
+def test_a_stream_that_was_mapped_from_a_file_goes_on(model, tmp_path):
+    X, y = few()
+    whole = model(random_state=0).partial_fit(X[:30], y[:30])
+    joblib.dump(whole, tmp_path / "model")
+    mapped = joblib.load(tmp_path / "model", mmap_mode="r")
+    assert_array_equal(mapped.partial_fit(X[30:], y[30:]).coef_, whole.partial_fit(X[30:], y[30:]).coef_)

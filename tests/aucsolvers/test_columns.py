@@ -27,3 +27,13 @@ def test_columns_keep_their_names_and_no_rows_are_no_trouble():
     assert imputer.get_feature_names_out().tolist() == ["place", "colour"]
     assert imputer.transform(frame).tolist() == [["north", "red"], ["(missing)", "blue"]]
     assert imputer.transform(frame.iloc[:0]).shape == (0, 2)
+
+
+def test_columns_are_those_of_the_fit():
+    """In another order they got each other's names."""
+    imputer = TextImputer().fit(pd.DataFrame({"a": ["x"], "b": ["y"]}))
+    with pytest.raises(ValueError, match="feature names"):
+        imputer.transform(pd.DataFrame({"b": ["bb"], "a": ["aa"]}))
+    with pytest.raises(ValueError, match="3 features"):
+        TextImputer().fit(np.full((2, 2), "x", dtype=object)).transform(np.full((2, 3), "x", dtype=object))
+    assert TextImputer().fit_transform([["x ", None]]).tolist() == [["x", "(missing)"]]

@@ -353,3 +353,13 @@ class TestRefusals:
     def test_lam_must_be_positive(self, lam):
         with pytest.raises(ValueError, match="Expected lam > 0"):
             metrics.pairwise_hinge_gradient([0.0], [[0.0], [1.0]], [0, 1], lam)
+
+
+@pytest.mark.parametrize("y", [[0.0, np.nan, 0.0], [1.0, np.nan, 0.0], np.array([0.0, np.nan, 0.0], dtype=object)])
+@pytest.mark.parametrize(
+    "metric", [metrics.auc, metrics.best_gmean_threshold, metrics.smoothed_gmean_threshold, metrics.average_precision]
+)
+def test_a_missing_label_is_refused(metric, y):
+    """It counted as a class of no rows: compiled code read beyond the end."""
+    with pytest.raises(ValueError, match="Expected a label for every row, got 1 nan"):
+        metric(y, [1.0, 2.0, 3.0])

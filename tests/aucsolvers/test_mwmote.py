@@ -300,11 +300,11 @@ class TestRefusals:
     def test_memory_is_predicted_before_anything_is_computed(self, monkeypatch):
         X, y = blobs()
         monkeypatch.setattr(module, "without_noise", lambda *_: pytest.fail("computed first"))
-        with pytest.raises(ValueError, match=r"max_bytes=25599 bytes, got 25600 for the 40 rows of class 1\. Raise"):
-            MWMOTE(max_bytes=25_599).fit_resample(X, y)
-        with pytest.raises(ValueError, match=r"got 25600 for the 40 rows of class 1\."):
-            MWMOTE(max_bytes=25_599).check_size(y)
-        MWMOTE(max_bytes=25_599, sampling_strategy={1: 40}).check_size(y)  # no row is to be made
+        with pytest.raises(ValueError, match=r"max_bytes=12799 bytes, got 12800 for the 40 rows of class 1\. Raise"):
+            MWMOTE(max_bytes=12_799).fit_resample(X, y)
+        with pytest.raises(ValueError, match=r"got 12800 for the 40 rows of class 1\."):
+            MWMOTE(max_bytes=12_799).check_size(y)
+        MWMOTE(max_bytes=12_799, sampling_strategy={1: 40}).check_size(y)  # no row is to be made
 
     @pytest.mark.parametrize(
         "bad", [{"k1": 0}, {"k2": 1.5}, {"k3": 0}, {"cf_th": 0}, {"cmax": -1}, {"cp": "3"}, {"max_bytes": 0}]

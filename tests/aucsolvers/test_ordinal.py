@@ -563,7 +563,7 @@ class TestFarApart:
 
     @pytest.mark.parametrize("lam", [1e-3, 1e-5, 1e-7])
     def test_a_row_that_only_a_light_regulariser_keeps_apart(self, lam):
-        """One row close to the other class: with a heavy lam it costs less to rank it wrongly, with a light one more."""
+        """One row close to the other class: to rank it wrongly costs less than to not with a heavy lam only."""
         rng = np.random.default_rng(3)
         y = np.where(np.arange(400) < 40, 1.0, -1.0)
         X = rng.standard_normal((400, 5)) + 6 * y[:, None]
@@ -898,3 +898,25 @@ def test_rounding_does_not_make_a_certificate_of_scores_of_all_magnitudes(loss):
         best = min(exactly(SVMOR(1e-3, loss=loss, tol=tol).fit(X, y).coef_[0], X, y, 1e-3) for tol in (0.0, 1e-10))
         assert model.objective_ == pytest.approx(float(mine), rel=1e-6)
         assert float(mine - best) <= 1.01 * model.dual_gap_ + 1e-15, seed
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_curvature_that_is_lost_in_rounding_ends_conjugate_gradients(loss, storage):
+    """Dates in nanoseconds, unscaled, and numbers whose squares are 0: ZeroDivisionError."""
+    rng = np.random.default_rng(3)
+    dates, y = rng.integers(0, 365, (30, 4)) * 86400e9, np.arange(30) % 5 == 0
+    tiny = sparse.random_array((3000, 2000), density=1e-3, format="csr", rng=rng) * 1e-165
+    for X, labels in ((storage(dates), y), (tiny, np.arange(3000) % 5 == 0)):
+        model = SVMOR(1.0, loss=loss).fit(X, labels)
+        assert np.isfinite(model.objective_) and model.objective_ <= 1.0 + 1e-9
+
+
+def test_the_last_auc_is_that_of_the_rows_as_they_are():
+    """Of whole numbers: 0.975 by scores of moved rows, which rounding told apart, 0.9 by the model's own."""
+    X = [[2, -1], [-1, -1], [-2, 0], [2, -2], [-1, 0], [-1, -2], [-1, -1], [-2, 0], [1, -2], [1, 0], [-1, 2]]
+    X += [[-2, -2], [-1, 2], [0, 0], [-2, 1], [1, 2], [-2, 1], [-1, 1], [1, 0], [-1, -1], [1, 0]]
+    y = [-1, -1, 1] + [-1] * 18
+    model = SVMOR(0.01).fit(np.array(X, float), y)
+    assert model.history_["auc"][-1] == auc(y, model.decision_function(np.array(X, float)))

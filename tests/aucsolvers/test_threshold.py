@@ -5,15 +5,17 @@ import pandas as pd
 import pytest
 from imblearn.over_sampling import SMOTE, RandomOverSampler
 from imblearn.under_sampling import RandomUnderSampler
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, scale
 from sklearn.svm import SVC
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -265,3 +267,13 @@ def test_bad_input_is_told():
         next(ZOVR(random_state=0).fit(X, y).scores_of_parts(X, y, [np.flatnonzero(y)[:3]]))
     with pytest.raises(NotFittedError):
         next(ZOVR().scores_of_parts(X, y, [np.arange(9)]))
+
+
+def test_a_scorer_that_is_not_to_be_fitted_again_is_taken():
+    """FrozenEstimator.set_params returns nothing."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = scale(X)
+    scorer = SVMOR().fit(X[:300], y[:300])
+    model = GMeanThreshold(FrozenEstimator(scorer), random_state=0).fit(X[300:], y[300:])
+    assert_array_equal(model.estimator_.decision_function(X), scorer.decision_function(X))
+    assert gmean(y[300:], model.predict(X[300:])) > 0.9

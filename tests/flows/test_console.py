@@ -3,7 +3,11 @@
 import io
 import sys
 
-from flows.console import WIDE, report_console, wide_console
+from hypothesis import example, given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from flows.console import WIDE, plain, printable, report_console, wide_console
 
 
 def test_in_a_pipe_a_report_is_as_wide_as_columns_says_and_a_list_is_wide(monkeypatch):
@@ -16,3 +20,13 @@ def test_where_nothing_tells_a_width_names_are_not_cut_to_pieces(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.delenv("COLUMNS", raising=False)
     assert report_console().width == WIDE
+
+
+@given(st.text())
+@example(r"why \[/nope] not")
+@example("[red]x[/red]\\")
+def test_a_text_of_somebody_elses_is_printed_to_the_letter(text):
+    """A reason in the ledger that ended in a tag with a backslash ended every audit of its model."""
+    console = Console(file=io.StringIO(), width=10**6)
+    console.print(f"{plain(text)}[bold]![/bold]")
+    assert console.file.getvalue() == f"{printable(text)}!\n"

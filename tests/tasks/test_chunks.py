@@ -12,7 +12,7 @@ from scipy.sparse import vstack
 from sklearn.datasets import dump_svmlight_file
 from sklearn.preprocessing import StandardScaler
 
-from aucsolvers import OPAUC, SOLAM
+from aucsolvers import OPAUC, SOLAM, OAMGra
 from tasks.chunks import chunks, fit_in_chunks, survey
 from tasks.convert import convert, load, table_sha256
 from tasks.datasets import entries
@@ -263,6 +263,15 @@ class TestFit:
         np.testing.assert_allclose(in_chunks[0].scale_, scaler.scale_, rtol=1e-12)
         scores = in_chunks.decision_function(whole.X)
         assert scores[whole.y > 0].mean() > scores[whole.y < 0].mean() + 0.1
+
+    @pytest.mark.parametrize("format", ["csv", "svmlight"])
+    def test_how_many_rows_come_at_a_time_changes_no_bit(self, format, tmp_path):
+        """Means and variances were rounded by how many came together, and all weights with them."""
+        raw = drawn(tmp_path, format, 3_000, 5)
+        models = [fit_in_chunks(OAMGra(random_state=0), raw, RULES[format], rows=rows) for rows in (10, 250, 10_000)]
+        for model in models[1:]:
+            np.testing.assert_array_equal(model[-1].coef_, models[0][-1].coef_)
+            np.testing.assert_array_equal(model[0].scale_, models[0][0].scale_)
 
     def test_missing_numbers_are_the_mean(self, tmp_path):
         raw = written(tmp_path, "a,b,y\n" + "1,2,0\n,5,1\n3,,0\n" * 100, "data.csv")

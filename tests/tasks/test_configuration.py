@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from flows.commands import parse_method
 from tasks import catalogue, datasets
@@ -195,7 +196,12 @@ def test_the_resolved_config_reads_back_as_itself():
             ["as gamma_grid, got gamma_factor in search"],
         ),
         ({"methods": [{"solver": "svm_or", "params": {"random_state": 3}}]}, ["the experiment's seed sets it"]),
-        ({"methods": ["sklearn.semi_supervised.LabelSpreading"]}, ["to which -1 is no label", "LabelSpreading"]),
+        ({"methods": ["sklearn.semi_supervised.SelfTrainingClassifier"]}, ["learns from labels", "SelfTraining"]),
+        ({"methods": ["sklearn.mixture.GaussianMixture"]}, ["learns from labels", "GaussianMixture"]),
+        (
+            {"methods": [{"solver": "sklearn.tree.DecisionTreeClassifier", "search": {"sd": [1, 2]}}]},
+            ["no parameter named sd", "column of the search's own table"],
+        ),
         ({"methods": ["sklearn.ensemble.IsolationForest"]}, ["learns from labels", "IsolationForest"]),
         ({"methods": ["sklearn.svm.OneClassSVM"]}, ["learns from labels", "OneClassSVM"]),
         ({"methods": [{"solver": "sdcd", "search": {"lam": [1]}, "grid": [1]}]}, ["either grid or search.lam"]),
@@ -220,6 +226,48 @@ def test_what_is_wrong_is_named_with_what_was_expected(change, words):
     message = refusal(MINIMAL | change)
     for word in words:
         assert word in message
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("raise RuntimeError('boom')", "RuntimeError: boom"),
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("def Solver(:", "SyntaxError"),
+        ("class Solver:\n    fit = decision_function = get_params = set_params = print", "made without arguments"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_refused_whatever_it_does(module, words, tmp_path, monkeypatch):
+    """One that ended the interpreter ended the command, with exit code 0 and nothing done."""
+    name = f"plugin_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(module + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    message = refusal(MINIMAL | {"methods": [f"{name}.Solver"]})
+    assert words in message and f"{name}.Solver" in message
+
+
+class TakesAnything(ClassifierMixin, BaseEstimator):
+    """A classifier as LightGBM's: some of its parameters are not named."""
+
+    def __init__(self, depth=3, **others):
+        self.depth, self.others = depth, others
+
+    def get_params(self, deep=True):
+        return {"depth": self.depth, **self.others}
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), 2), 0.5)
+
+
+def test_parameters_that_a_class_does_not_name_are_its_own_business():
+    method = {"solver": f"{__name__}.TakesAnything", "params": {"scale_pos_weight": 3.0}}
+    assert parse_config(MINIMAL | {"methods": [method]}, "here").methods[0].params == {"scale_pos_weight": 3.0}
+    assert "'scale_pos_weight'" in refusal(
+        MINIMAL | {"methods": [method | {"solver": "sklearn.tree.DecisionTreeClassifier"}]}
+    )
 
 
 def test_an_empty_section_means_the_defaults():

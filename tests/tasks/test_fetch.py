@@ -13,6 +13,7 @@ import threading
 import time
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -246,6 +247,29 @@ class TestFaults:
         server.answers["/data"] = flaky
         assert fetch(Remote("set/data", (f"{server.url}/data",))).sha256 == DIGEST
         assert [wanted is not None for _, wanted in server.requests] == [False, True]
+
+    def test_a_process_killed_before_the_new_bytes_leaves_none_of_the_old(self, server, monkeypatch):
+        """The new version's name was written first: the next one went on behind the old version's bytes."""
+        bodies = iter([(b"x" * 300_000, 200_000, '"old"'), (DATA, None, '"new"')])
+
+        def changing(handler):
+            body, upto, tag = next(bodies)
+            send(handler, body, upto=upto, ETag=tag)
+
+        killed, write = [], Path.write_text
+
+        def kill_at_new(path, text, *rest, **more):
+            done = write(path, text, *rest, **more)
+            if text == '"new"':
+                killed.append([p.name for p in path.parent.iterdir() if p.suffix == ".part" and p.stat().st_size])
+                raise KeyboardInterrupt
+            return done
+
+        server.answers["/data"] = changing
+        monkeypatch.setattr(Path, "write_text", kill_at_new)
+        with pytest.raises(KeyboardInterrupt):
+            fetch(Remote("set/data", (f"{server.url}/data",)))
+        assert killed == [[]]
 
     def test_without_ranges_a_dropped_transfer_starts_again(self, server):
         cuts = iter([1000, 100_000])

@@ -10,6 +10,7 @@ import time
 from contextlib import nullcontext
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -178,6 +179,26 @@ class TestCrash:
         assert ledger.append("run", "next", "goes on").seq == 14
         assert [e.kind for e in ledger.entries()[-2:]] == ["repair", "run"]
         assert ledger.verify() == ()
+
+    def test_a_cut_off_append_behind_somebody_elses_entry_is_not_mended(self, ledger):
+        """The repair was written first, on top of an entry that nobody of us wrote."""
+        foreign = canonical(json.loads(lines_of(ledger)[-1]) | {"seq": 13})
+        head = json.loads(ledger.head_path.read_bytes())
+        ledger.head_path.write_bytes(canonical(head | {"pending": "f" * 64}) + b"\n")
+        with ledger.path.open("ab") as stream:
+            stream.write(foreign + b"\n" + foreign[:50])
+        before = ledger.path.read_bytes()
+        with pytest.raises(RunFailed, match="audit verify"):
+            ledger.append("run", "x", "y")
+        assert ledger.path.read_bytes() == before
+
+    def test_a_lock_that_is_never_let_go_of_is_told(self, ledger, monkeypatch):
+        monkeypatch.setattr("tasks.ledger.LOCK_S", 0.1)
+        with (
+            FileLock(ledger.folder / "lock"),
+            pytest.raises(RunFailed, match=r"no turn within 0\.1 s.*another process holds"),
+        ):
+            ledger.append("run", "x", "y")
 
     def test_half_a_line_that_nobody_announced_is_a_fault(self, ledger):
         with ledger.path.open("ab") as stream:

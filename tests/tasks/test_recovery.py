@@ -1,6 +1,7 @@
 """Runs whose process is gone: told from those that live, ended in the ledger first, and only once."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -56,6 +57,15 @@ class TestProcess:
     def test_a_later_one_with_its_number_is_another(self):
         host, number, start = this_process().rsplit(":", 2)
         assert is_gone(f"{host}:{number}:{int(start) + 1}")
+
+    def test_where_there_is_no_proc_ps_tells_when_it_began(self, gone, monkeypatch, tmp_path):
+        """On macOS a number that had been given again kept its run open for ever."""
+        monkeypatch.setattr(recovery, "PROCESSES", tmp_path / "none")
+        name = this_process()
+        host, number, start = name.rsplit(":", 2)
+        assert (host, number) == (socket.gethostname(), str(os.getpid())) and re.fullmatch("[0-9A-Za-z-]+", start)
+        assert not is_gone(name)
+        assert is_gone(f"{host}:{number}:Mon-Jan-1-00-00-00-2001") and is_gone(gone)
 
     def test_a_living_one_of_somebody_else_is_not_gone(self, monkeypatch):
         def not_ours(*_given):
@@ -126,13 +136,13 @@ class TestRuns:
 
     def test_two_commands_at_once_end_it_once(self, client, experiment, ledger, gone, monkeypatch):
         start(client, experiment, gone)
-        both, real, said = threading.Barrier(2), recovery.FileLock, []
+        both, real, said = threading.Barrier(2), recovery.locked, []
 
         def meet(*given, **named):
             both.wait(30)
             return real(*given, **named)
 
-        monkeypatch.setattr(recovery, "FileLock", meet)
+        monkeypatch.setattr(recovery, "locked", meet)
         threads = [threading.Thread(target=lambda: said.extend(end_interrupted_runs(client, ledger))) for _ in range(2)]
         for thread in threads:
             thread.start()

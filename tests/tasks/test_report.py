@@ -538,7 +538,7 @@ def test_write_report_replaces_the_old_page_at_once(tmp_path):
 def test_failed_write_leaves_the_old_page_and_no_litter(tmp_path, monkeypatch):
     path = tmp_path / "quickstart.html"
     path.write_text("old")
-    monkeypatch.setattr("tasks.report.os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr("tasks.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         write_report.fn(experiment(), path)
     assert path.read_text() == "old"

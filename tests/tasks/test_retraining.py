@@ -30,6 +30,10 @@ class TestConfig:
         assert (some.validation.held_out, some.validation.folds) == (0.25, 3)
         assert some.experiment.validation == some.validation
 
+    @pytest.mark.parametrize("section", ["validation", "preprocessing", "rules"])
+    def test_an_empty_section_means_the_defaults(self, section):
+        assert RetrainConfig.model_validate(CONFIG | {section: None}) == RetrainConfig.model_validate(CONFIG)
+
     def test_files_are_beside_the_config_and_options_win(self, tmp_path):
         (tmp_path / "claims.yaml").write_text("model: claims\ndata: {source: claims.csv}\nmethod: ls_svm\n")
         config = load_retrain_config(str(tmp_path / "claims.yaml"), workers=2, offline=True)

@@ -109,6 +109,30 @@ class TestRowKeys:
         assert len(set(keys.tolist())) == len(set(rows))
         assert len(set(zip(keys.tolist(), rows, strict=True))) == len(set(rows))
 
+    def test_they_are_the_same_for_ever(self):
+        """Rows held out hang on them: another version of pandas must not draw others without anybody noticing."""
+        X = pd.DataFrame({"amount": [0.0, 1.5, np.nan, -2e9], "age": [7.0, 7.0, 1e-300, 40.0]})
+        mask, keys = 2**64 - 1, []
+        for row in X.to_numpy().view(np.uint64).tolist():
+            # a cell is scrambled by splitmix64's finaliser; a row is combined as a tuple is by Python 3.7 and before
+            key, factor = 0x345678, 1000003
+            for place, cell in enumerate(row):
+                cell = ((cell ^ (cell >> 30)) * 0xBF58476D1CE4E5B9) & mask
+                cell = ((cell ^ (cell >> 27)) * 0x94D049BB133111EB) & mask
+                key = ((key ^ cell ^ (cell >> 31)) * factor) & mask
+                factor += 82520 + 2 * (len(row) - place)
+            keys.append((key + 97531) & mask)
+        assert row_keys(X).tolist() == keys
+        texts = X.assign(shop=pd.Series(["north", "süd", None, ""], dtype=object))[["amount", "shop"]]
+        assert [hex(key) for key in row_keys(texts)] == [  # as they were with pandas 2.3 and 3.0
+            "0xeef9b3f0f24e84b2",
+            "0x5cccd0f3e4995b76",
+            "0x74a0b3e448d4d725",
+            "0x68b179304431a71",
+        ]
+        sparse = csr_matrix([[0, 1.5], [0, 0], [2.0, 1.5]])
+        assert [hex(key) for key in row_keys(sparse)] == ["0xfce6663cbd6e2a99", "0x0", "0xf80cfa750ef86239"]
+
     @given(matrices)
     @FEW
     def test_of_sparse_rows_too(self, X):

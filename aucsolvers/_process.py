@@ -1,0 +1,56 @@
+"""Settings of the whole process that several threads may need at a time, such as how many threads BLAS has."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
+from threading import Lock
+
+from threadpoolctl import OpenBLASController, threadpool_limits
+
+
+class ProcessWide(AbstractContextManager):
+    """A setting made by the first thread that enters and undone by the last that leaves; calling it returns itself.
+
+    What a context manager of its own restored on leaving would be in force, or gone, under the other threads' feet.
+    """
+
+    def __init__(self, setting: Callable[[], AbstractContextManager]):
+        self._setting, self._lock, self._inside = setting, Lock(), 0
+        self.__doc__ = setting.__doc__
+
+    def __call__(self) -> "ProcessWide":
+        return self
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                held = self._setting()
+                held.__enter__()
+                self._held = held
+            self._inside += 1
+
+    def __exit__(self, *_) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._held.__exit__(None, None, None)
+
+
+@ProcessWide
+@contextmanager
+def one_blas_thread():
+    """Let BLAS work on one thread: several would divide a product where they like, and its last bits with it."""
+    _take_blas()
+    limits = threadpool_limits(1)
+    try:
+        yield
+    finally:
+        _take_blas()  # the last to leave may be another thread than the first to enter
+        limits.restore_original_limits()
+        _take_blas()
+
+
+def _take_blas():
+    """Let this thread set BLAS's: a newer threadpoolctl ignores all but the first without a word."""
+    take = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if take is not None:
+        take(force=True)

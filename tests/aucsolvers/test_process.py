@@ -1,0 +1,80 @@
+"""A setting of the whole process holds until the last of the threads that need it has left, and not longer."""
+
+from contextlib import contextmanager
+from threading import Barrier, Thread
+
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from aucsolvers._process import ProcessWide, one_blas_thread
+
+
+def overlapping(setting, look):
+    """Return what two threads see: both inside, the second after the first has left, and the caller at the end."""
+    seen, step = [], [Barrier(2, timeout=60) for _ in range(2)]
+
+    def first():
+        with setting():
+            step[0].wait()
+            seen.append(look())
+        step[1].wait()
+
+    thread = Thread(target=first)
+    thread.start()
+    with setting():
+        step[0].wait()
+        step[1].wait()
+        seen.append(look())
+    thread.join()
+    return *seen, look()
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("times", range(3))
+def test_blas_keeps_to_one_thread_while_anybody_asks_for_that(times):
+    """Also where the caller's thread has set another number, or the last to leave is not the first that entered."""
+    with threadpool_limits(2, user_api="blas"):
+        assert overlapping(one_blas_thread, blas_threads) == ({1}, {1}, {2})
+
+
+def test_it_is_made_once_and_undone_once_and_may_be_made_again():
+    log = []
+
+    @ProcessWide
+    @contextmanager
+    def setting():
+        """What it is."""
+        log.append("made")
+        yield
+        log.append("undone")
+
+    assert overlapping(setting, lambda: list(log)) == (["made"], ["made"], ["made", "undone"])
+    with setting(), setting():
+        pass
+    assert log == ["made", "undone"] * 2 and setting.__doc__ == "What it is."
+
+
+def test_one_that_cannot_be_made_is_tried_again():
+    @ProcessWide
+    @contextmanager
+    def setting():
+        if fails:
+            raise OSError("no")
+        yield
+
+    fails = True
+    with pytest.raises(OSError, match="no"), setting():
+        pass
+    fails = False
+    with setting():
+        pass
+
+
+def test_an_error_inside_undoes_it():
+    with threadpool_limits(2, user_api="blas"):
+        with pytest.raises(KeyError), one_blas_thread():
+            raise KeyError
+        assert blas_threads() == {2}

@@ -1,0 +1,47 @@
+"""Folds side by side: in order, and each thread works for the run that started it."""
+
+import logging
+import threading
+from contextvars import ContextVar
+
+import pytest
+from prefect import flow, task
+from prefect.testing.utilities import prefect_test_harness
+
+from tasks.log import run_logger
+from tasks.threads import each
+
+RUN = ContextVar("RUN", default="none")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_come_in_order_and_threads_know_their_run(workers):
+    token = RUN.set("this one")
+    barrier = threading.Barrier(workers, timeout=60)
+
+    def step(a, b):
+        if workers > 1:
+            barrier.wait()
+        return a * b, RUN.get()
+
+    try:
+        assert each(step, [(a, 10) for a in range(6)], workers) == [(10 * a, "this one") for a in range(6)]
+    finally:
+        RUN.reset(token)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_a_step_logs_is_its_runs(workers, caplog):
+    """With two workers the search's reasons were lost: -v, which was to tell them, told nothing."""
+
+    @task
+    def search():
+        each(lambda fold: run_logger().info("left out: %s", fold), [(0,), (1,)], workers)
+
+    @flow
+    def experiment():
+        search()
+
+    with prefect_test_harness(), caplog.at_level(logging.INFO):
+        experiment()
+    assert sorted(r.message for r in caplog.records if "left out" in r.message) == ["left out: 0", "left out: 1"]
