@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._certify import Objective
 from aucsolvers._jit import LONGEST_CALL
 from aucsolvers._params import as_generator, check_count, check_flags, check_non_negative, check_positive
-from aucsolvers._rows import FLOATS, row_scores, stored_once, zeros_in_lines
+from aucsolvers._rows import FLOATS, row_scores, stored_once, with_short_indices, zeros_in_lines
 from aucsolvers._transaction import transactional
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
@@ -44,7 +45,7 @@ class OnlineScorer(LinearScorer):
         """
         self.check_parameters()
         X, y = self._validate_fit(X, y, dtype=FLOATS)
-        X = stored_once(X)
+        X = _as_kernels_take_it(X)
         positive = y > 0
         state = self._start(X.shape[1])
         self._check_room(state, X, self.max_iter)
@@ -64,12 +65,13 @@ class OnlineScorer(LinearScorer):
         max_iter plays a part. An interrupt leaves the stream as it was before the call.
         """
         self.check_parameters()
-        state = with_own_arrays(self._stream_to_go_on())
+        state = self._stream_to_go_on()
         X, y = self._validate_chunk(X, y, classes, first=state is None)
-        X = stored_once(X)
+        X = _as_kernels_take_it(X)
         if state is None:
             state = self._start(X.shape[1])
         self._check_room(state, X, 1)
+        own_arrays(state)
         with all_or_nothing(state):
             pool = self._join(state, X)
             visits = np.arange(pool.shape[0] - len(y), pool.shape[0], dtype=np.uint32)
@@ -161,12 +163,17 @@ def all_or_nothing(state):
         raise
 
 
-def with_own_arrays(state):
-    """Return a state whose arrays may be changed: those of a model that was mapped from a file may not."""
-    return state and {
-        name: value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value
-        for name, value in state.items()
-    }
+def _as_kernels_take_it(X):
+    """Return X so that no call of a kernel, of which there are many to a pass, has to convert it."""
+    X = stored_once(X)
+    return with_short_indices(X) if sparse.issparse(X) else X
+
+
+def own_arrays(state):
+    """Replace arrays of a state that may not be changed, of a model that was mapped from a file, by copies."""
+    for name, value in state.items():
+        if isinstance(value, np.ndarray) and not value.flags.writeable:
+            state[name] = value.copy()
 
 
 def pieces(n, work):

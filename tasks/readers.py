@@ -121,6 +121,7 @@ def read_csv(path: Path, delimiter: str | None = None) -> RawTable:
     names = column_names(sample[0], header)
     lines = np.array(starts[header:], dtype=np.int64)
     body = text.split("\n", lines[0] - 1)[-1] if len(lines) else ""
+    del text  # as large as all that follows
     frame, marks = parse_records(body, delimiter, len(names), path.name, lines)
     frame.columns = names
     return RawTable(frame, lines=lines, named=header, marks=marks)
@@ -224,13 +225,23 @@ def _is_number(text: str) -> bool:
 def _scan(text: str, delimiter: str, name: str) -> tuple[list[list[str]], list[int], list[int]]:
     """Return the first records, the line on which each record starts, and the lines on which the first comes again."""
     sample, starts, repeats = [], [], []
-    for record, start in records(io.StringIO(text), delimiter, name):
+    for record, start in records(_lines(text), delimiter, name):
         starts.append(start)
         if len(sample) < SAMPLE:
             sample.append(record)
         if record == sample[0] and len(starts) > 1:
             repeats.append(start)
     return sample, starts, repeats
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text with their ends."""
+    start = 0
+    while (end := text.find("\n", start) + 1) > 0:
+        yield text[start:end]
+        start = end
+    if start < len(text):
+        yield text[start:]
 
 
 def refuse_repeats(lines: list[int], name: str) -> None:
@@ -296,7 +307,7 @@ def parse_records(
 def _parse_csv(body: str, delimiter: str, width: int, texts: Iterable[int]) -> pd.DataFrame:
     """Return the columns, those of ``texts`` as they are spelt."""
     return pd.read_csv(
-        io.StringIO(body),
+        io.BytesIO(body.encode()),  # of text it would make a copy of four bytes a character
         sep=delimiter,
         header=None,
         names=range(width),

@@ -355,7 +355,6 @@ class TestDegenerateData:
         svm = MarginMeanSVM(kernel=kernel, fit_intercept=fit_intercept, max_iter=2000, random_state=0).fit(X, y)
         assert np.isfinite(svm.decision_function(X)).all() and np.isfinite(svm.objective_)
         assert svm.objective_ - svm.dual_gap_ <= svm.lam2 * (1 + 1e-9)  # no worse than w = 0, but for what the gap says
-        assert svm.dual_gap_ >= 0
 
     def test_all_zero_rows_reach_their_optimum(self):
         svm = MarginMeanSVM(1.0, 6.0, fit_intercept=False).fit(np.zeros((6, 2)), [0, 0, 0, 0, 1, 1])

@@ -121,8 +121,7 @@ def program(tmp_path):
 
 def test_svm_perf_is_asked_for_the_roc_area_in_per_cent(cancer, program):
     path, arguments = program("SVM-light Version V6.20\n0 # kernel type\n2.0 3:0.5 30:-1 #\n")
-    seconds, w = rank_svm.svm_perf(cancer, path).fit(1e-2, 1e-4)
-    assert seconds >= 0.0
+    _, w = rank_svm.svm_perf(cancer, path).fit(1e-2, 1e-4)
     assert w[[2, 29]].tolist() == [1.0, -2.0]
     assert np.count_nonzero(w) == 2
     given = dict(zip(arguments()[::2], map(float, arguments()[1::2]), strict=True))

@@ -599,12 +599,13 @@ class TestCrash:
         assert_sound(client, ledger, model)
 
     def test_killed_at_random_moments(self, client, ledger, model, run, driver):
-        rng = random.Random(1)
+        rng, kills = random.Random(1), 0
         for _ in range(6):
             before = state(client, model)
             change = arguments(model, run, against=serving(client, model))
-            driver.change(client, ledger, "register_and_promote", change, delay=rng.uniform(0.2, 0.9))
+            kills += driver.change(client, ledger, "register_and_promote", change, delay=rng.uniform(0.2, 0.9))[1]
             self.settle(client, ledger, model, before)
+        assert kills > 0
 
     @pytest.mark.parametrize("action", ["rollback", "delete_version"])
     def test_rollbacks_and_deletions_killed(self, client, ledger, model, driver, register, action):
