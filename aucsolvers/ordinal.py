@@ -153,11 +153,11 @@ class SVMOR(LinearScorer):
     and their transpose each.
     At most 1024 dense rows of more features are first brought into coordinates of their span, O(n^2 d).
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
-    so on. None of this touches the certificate, which is of all rows. Memory: a copy of the rows (for conjugate
-    gradients a second one of those in the band), in float64 also where X is float32 (the products with them run at
-    BLAS's speed in one precision only, and a gap of 1e-6 is out of float32's reach), the n_min x d sums behind the
-    matrix, or planes x d. Nothing is drawn: the same input gives the same bits on the same machine and library
-    versions.
+    so on. Where no margin is violated at the optimum, a heavier regulariser is solved in place of a tiny lam. None of
+    this touches the certificate, which is of all rows. Memory: a copy of the rows (for conjugate gradients a second one
+    of those in the band), in float64 also where X is float32 (the products with them run at BLAS's speed in one
+    precision only, and a gap of 1e-6 is out of float32's reach), the n_min x d sums behind the matrix, or planes x d.
+    Nothing is drawn: the same input gives the same bits on the same machine and library versions.
 
     References
     ----------

@@ -174,12 +174,12 @@ class Serving:
         except ObjectNotFound:
             told = f"deleted from Prefect while it ran; {reason}"
         del self.running[run_id]
-        run.log.unlink(missing_ok=True)
-        self._say(run.deployment, told)
         try:
             recover()
         except RunFailed as error:  # of the store; the other runs go on, and the next command tries again
-            self._say(run.deployment, f"left open in the store: {error}")
+            told = f"{told}; left open in the store: {error}"
+        run.log.unlink(missing_ok=True)
+        self._say(run.deployment, told)
 
     # Data files ---------------------------------------------------------------------------------------------------
 
