@@ -35,12 +35,19 @@ class ProcessWide(AbstractContextManager):
                 self._held.__exit__(None, None, None)
 
 
-@ProcessWide
 @contextmanager
 def one_blas_thread():
     """Let BLAS work on one thread: several would divide a product where they like, and its last bits with it."""
+    # OpenMP's limit is each thread's own, a pool that all threads share has one limit for all
+    with threadpool_limits(1, user_api="openmp"), _one_thread_in_shared_pools():
+        yield
+
+
+@ProcessWide
+@contextmanager
+def _one_thread_in_shared_pools():
     _take_blas()
-    limits = threadpool_limits(1)
+    limits = threadpool_limits(1, user_api="blas")
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ from functools import wraps
 
 
 def transactional(method):
-    """Decorate a method that fits: where it ends in an error or an interrupt, the estimator is as it was before.
+    """Decorate a method that fits: where it ends in an error or an interrupt, the attributes are what they were before.
 
     A model that has the new data's classes or number of features and the old one's weights would answer with nonsense.
     An interrupt that a compiled function hands on as SystemError, which model selection would take for a failed fit,

@@ -276,8 +276,9 @@ class KernelSVM(BinaryScorer):
         self.support_vectors_ = X[support]
         self.dual_coef_ = signed.reshape(1, -1)
         self.intercept_ = np.array([self._kernel.constant * signed.sum()])
-        linear = self._kernel.name == "linear"
-        self._weights = self._kernel.weights(self._kernel.points(self.support_vectors_), signed) if linear else None
+        vars(self).pop("_weights", None)  # of an earlier fit
+        if self._kernel.name == "linear":
+            self._weights = self._sum_weights()
         self._publish_certificate(result)
 
     @property
@@ -294,14 +295,18 @@ class KernelSVM(BinaryScorer):
         if self.kernel != "linear":
             raise AttributeError(f"coef_ exists for kernel='linear' only, not for {self.kernel!r}")
         check_is_fitted(self)
-        return self._weights[np.newaxis]
+        weights = self._weights if hasattr(self, "_weights") else self._sum_weights()  # of a model kept by version 0.1
+        return weights[np.newaxis]
+
+    def _sum_weights(self):
+        return self._kernel.weights(self._kernel.points(self.support_vectors_), self.dual_coef_.ravel())
 
     def decision_function(self, X):
         """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
         check_is_fitted(self)
         X = validate_rows(self, X)
-        if self._weights is not None:
-            return row_scores(X, self._weights) + self.intercept_[0]
+        if self._kernel.name == "linear":
+            return row_scores(X, self.coef_.ravel()) + self.intercept_[0]
         return self._kernel.scores(X, self.support_vectors_, self.dual_coef_.ravel())
 
 

@@ -39,7 +39,7 @@ class OPAUC(OnlineScorer):
         far, a bound on the curvature. No scale of the features and no eta in this range can make it diverge.
     rank : int or None, default=None
         None keeps both covariances; r keeps random sketches of r columns instead (OPAUCr), for wide data.
-    max_covariance_bytes : int, default=2 * 1024**3
+    max_covariance_bytes : int, default=1024**3
         Refuse data whose covariances or sketches need more memory than this.
     shuffle : bool, default=True
         Whether fit visits the rows in a fresh random order in each pass, or as given.
@@ -104,7 +104,7 @@ class OPAUC(OnlineScorer):
         *,
         eta=1.0,
         rank=None,
-        max_covariance_bytes=2 * 1024**3,
+        max_covariance_bytes=1024**3,
         shuffle=True,
         tol=1e-3,
         max_iter=1,
@@ -157,11 +157,8 @@ def _check_covariance_bytes(n_features, columns, limit):
 
 
 def _bytes_needed(n_features, columns):
-    """Return those of both classes' covariances, and as many again for the copy that an interrupt goes back to.
-
-    Of sketches also those of the random numbers of a block of rows, twice.
-    """
-    return 16 * columns * (2 * n_features + (BLOCK_ROWS if columns != n_features else 0))
+    """Return those of both classes' covariances, or sketches with their random numbers, a block of rows, twice."""
+    return 16 * columns * (n_features + (BLOCK_ROWS if columns != n_features else 0))
 
 
 # Driver ----------------------------------------------------------------------------------------------------------

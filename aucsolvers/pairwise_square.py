@@ -131,7 +131,7 @@ class LSSVM(LinearScorer):
         check_positive("lam", self.lam)
         check_choice("solver", self.solver, SOLVERS)
         check_non_negative("tol", self.tol)
-        check_count("max_iter", int(self.max_iter))
+        check_count("max_iter", self.max_iter)
 
     @transactional
     def fit(self, X, y):

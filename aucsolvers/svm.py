@@ -383,6 +383,12 @@ class _Problem:
         """What the kernels of Newton's steps have to know of the problem."""
         return self.rows, self.y, self.bias, self.linear_term, self.cost, self.upper, self.squared
 
+    def rounding_of_losses(self, margins, w):
+        """Return what the rounding of scores may change in the sum of the hinge losses: ||x~|| ||w~|| bounds each."""
+        lossy = margins < 1.0 + NEAR_KINK
+        lengths = 1.0 / np.sqrt(self.constants[lossy, 3])
+        return float(np.finfo(np.float64).eps * np.sqrt(inner(w, w)) * (self.cost[lossy] @ lengths))
+
     def weights_to_publish(self, w):
         """Return w~ in the order of the features."""
         return np.append(w[:-1][self.columns], w[-1])
@@ -513,7 +519,7 @@ class _Run:
             loss, gap = loss_and_gap(scale * margins, alpha, problem.cost, problem.squared)
         gap += 0.5 * float(np.sum((w - w_of_alpha) ** 2))  # eq. 1 below
         objective = problem.norm_and_linear_term(w) + loss
-        rounding = 0.0 if problem.squared else _rounding_of_losses(problem.y * scores, problem.cost)
+        rounding = 0.0 if problem.squared else problem.rounding_of_losses(problem.y * scores, w)
         self.point, self.certified_at = _Point(alpha, w, objective, gap, rounding), self.updates
         # without a sort at a cold start, where all scores are tied
         area = auc_of_classes(*(scores[rows] for rows in self.classes)) if w.any() else 0.5
@@ -537,12 +543,6 @@ class _Point:
     objective: float
     gap: float  # P(w) - D(alpha)
     rounding: float  # what the rounding of the scores may make of the losses
-
-
-def _rounding_of_losses(margins, cost):
-    """Return what the rounding of scores may change in the sum of the hinge losses."""
-    lossy = margins < 1.0 + NEAR_KINK
-    return float(np.finfo(np.float64).eps * (cost[lossy] @ np.abs(margins[lossy])))
 
 
 # Newton's steps --------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from subprocess import Popen
 from uuid import UUID
 
 from httpx import HTTPStatusError, TransportError
+from mlflow.exceptions import MlflowException
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.responses import FlowRunResponse
 from prefect.exceptions import ObjectNotFound
@@ -176,7 +177,7 @@ class Serving:
         del self.running[run_id]
         try:
             recover()
-        except RunFailed as error:  # of the store; the other runs go on, and the next command tries again
+        except (RunFailed, MlflowException, OSError) as error:  # of the store; other runs go on, the next command tries
             told = f"{told}; left open in the store: {error}"
         run.log.unlink(missing_ok=True)
         self._say(run.deployment, told)

@@ -60,8 +60,10 @@ class Entry:
     def takes_any_parameter(self) -> bool:
         """Tell whether another package's class has parameters that it does not name, such as LightGBM's."""
         module, _, name = self.path.partition(":")
-        given = signature(getattr(import_module(module), name).__init__).parameters.values()
-        return not self.is_ours and any(parameter.kind is Parameter.VAR_KEYWORD for parameter in given)
+        init = getattr(import_module(module), name).__init__
+        if self.is_ours or init is object.__init__:
+            return False
+        return any(parameter.kind is Parameter.VAR_KEYWORD for parameter in signature(init).parameters.values())
 
 
 # an online solver that is fitted whole need not keep its stream: a stored model then holds no training rows
@@ -282,15 +284,18 @@ def _imported(kind: str, path: str) -> Entry:
             f"Expected a {kind} that is made without arguments and has get_params, got '{path}': {error}. Name another."
         ) from None
     if kind == "solver" and not _is_classifier(usual):
-        raise BadInput(f"Expected a classifier, which learns from labels, as {kind}, got '{path}'. Name another.")
+        raise BadInput(
+            f"Expected a classifier of scikit-learn's kind (a BaseEstimator), which learns from labels, as {kind}, got "
+            f"'{path}'. Name another."
+        )
     return entry
 
 
 def _is_classifier(estimator: Any) -> bool:
-    """Tell whether an estimator says of itself, in scikit-learn's terms, that it classifies."""
-    from sklearn.base import is_classifier  # here, for a list needs no scikit-learn
+    """Tell whether an estimator is one of scikit-learn's kind, and none that says it is something else."""
+    from sklearn.utils import get_tags  # here, for a list needs no scikit-learn
 
     try:
-        return is_classifier(estimator)
+        return get_tags(estimator).estimator_type in ("classifier", None)
     except Exception:  # it has no tags, or not before it is given an estimator
-        return getattr(estimator, "_estimator_type", None) == "classifier"
+        return False

@@ -117,7 +117,7 @@ def fit_in_chunks(solver: Any, raw: RawFile, rule: ConversionRule, rows: int = R
     BadInput
         If the file cannot be read, or has columns of texts, which would need all their values to be encoded.
     """
-    known = survey(raw, rule, rows)
+    known = survey(raw, rule, min(rows, MOMENT_ROWS))  # a text among few rows is one among more, not the reverse
     text = [name for name, kind in known.columns.items() if kind == "text"]
     if text:
         raise BadInput(
@@ -322,17 +322,11 @@ def _record_blocks(
     The first block has as many records as header detection looks at, even if fewer are wanted.
     """
     block: list[str] = []
-
-    def remembered() -> Iterator[str]:
-        for line in lines:
-            block.append(line)
-            yield line
-
     sample: list[list[str]] = []
     starts: list[int] = []
     repeats: list[int] = []
     wanted, first = max(rows, readers.SAMPLE), 0
-    for record, start in readers.records(remembered(), delimiter, name):
+    for record, start in readers.records(_remembered(lines, block), delimiter, name):
         if len(sample) < readers.SAMPLE:
             refuse_width(len(record), name, f", line {start}")
             sample.append(record)
@@ -348,6 +342,13 @@ def _record_blocks(
         yield "".join(block), sample, starts, repeats
     elif not sample:
         raise BadInput(f"{name}: expected rows, got none. Give a file with data.")
+
+
+def _remembered(lines: Iterator[str], block: list[str]) -> Iterator[str]:
+    """Yield lines, each added to the block before."""
+    for line in lines:
+        block.append(line)
+        yield line
 
 
 def _text_lines(stream: Any, path: Path, encoding: str) -> Iterator[str]:

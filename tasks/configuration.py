@@ -401,7 +401,10 @@ def _check_params(name: str, entry: catalogue.Entry, params: dict[str, Any]) -> 
                 f"Expected parameters of {name} out of {', '.join(known)}; got '{key}'.{nearest(key, known)}"
             )
     _check_labels(params)
-    estimator = entry.build(**params)
+    try:
+        estimator = entry.build(**params)
+    except TypeError as error:  # of a class that takes any parameter, and not all
+        raise ValueError(f"Expected parameters that {name} takes, got: {error}. Change them.") from None
     if hasattr(estimator, "fit_resample") and "sampling_strategy" in params:
         _check_sampling_strategy(params["sampling_strategy"], getattr(estimator, "_sampling_type", ""))
     if hasattr(estimator, "check_parameters"):

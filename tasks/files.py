@@ -9,7 +9,7 @@ import secrets
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -92,7 +92,8 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(draft, target)
         folder = os.open(target.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            with suppress(OSError):  # some network's file systems know no such thing
+                os.fsync(folder)
         finally:
             os.close(folder)
     finally:

@@ -87,21 +87,10 @@ def cell_list(cells: tuple[MethodResult, ...]) -> list[dict[str, str | None]]:
 def data_section(dataset: Dataset) -> dict[str, Any]:
     """Return where a data set came from, what made it of the raw files, and what it is."""
     files = [dataset.raw, dataset.raw.labels] if dataset.raw.labels else [dataset.raw]
-    story = dataset.provenance
     return {
         "name": dataset.name,
         "raw": [_raw(file) for file in files],
-        "conversion": plain(
-            {
-                **asdict(dataset.rule),
-                "in_words": story.rule,
-                "label_counts": story.label_counts,
-                "label_sides": story.label_sides,
-                "positive_label": story.positive_label,
-                "negative_label": story.negative_label,
-                "rows_left_out": story.rows_left_out,
-            }
-        ),
+        "conversion": _conversion(dataset),
         "sha256": dataset.sha256,
         "X_sha256": dataset.X_sha256,
         "y_sha256": dataset.y_sha256,
@@ -112,6 +101,22 @@ def data_section(dataset: Dataset) -> dict[str, Any]:
         "columns": {name: "text" if name in dataset.text_columns else "number" for name in dataset.columns},
         "missing_cells": dataset.missing_cells,
     }
+
+
+def _conversion(dataset: Dataset) -> dict[str, Any]:
+    """Return the rule that made the data set of its files, and what it did to their labels and rows."""
+    story = dataset.provenance
+    return plain(
+        {
+            **asdict(dataset.rule),
+            "in_words": story.rule,
+            "label_counts": story.label_counts,
+            "label_sides": story.label_sides,
+            "positive_label": story.positive_label,
+            "negative_label": story.negative_label,
+            "rows_left_out": story.rows_left_out,
+        }
+    )
 
 
 def _raw(file: RawFile) -> dict[str, Any]:
@@ -156,12 +161,7 @@ def _fold(sample: Sample, model: FittedModel, evaluation: Evaluation | None, see
         "solver": f"{type(solver).__module__}.{type(solver).__qualname__}",
         "params": solver.get_params(),
         "threshold": float(model.threshold),
-        "certificate": {
-            "objective": model.objective,
-            "dual_gap": model.dual_gap,
-            "status": model.status,
-            "n_iter": model.n_iter,
-        },
+        "certificate": {name: getattr(model, name) for name in ("objective", "dual_gap", "status", "n_iter")},
         "model_sha256": state_sha256([model.pipeline, model.calibrator]),
     }
     if len(chains(model.pipeline)) > 1:

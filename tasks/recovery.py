@@ -23,6 +23,7 @@ from tasks.runs import PARENT
 PROCESS = "aucflow.process"  # the tag of a run: host, number and start of the process that writes it
 LOCK_S = 60.0
 PROCESSES = Path("/proc")
+PLAIN = os.environ | {"LC_ALL": "C", "TZ": "UTC"}  # a moment is to have one name, whoever asks
 BUSY = f"Another process has been ending interrupted runs for {LOCK_S:g} s. Wait for it or stop it."
 INTERRUPTED = "its process ended without saying how"
 
@@ -49,7 +50,8 @@ def is_gone(process: str) -> bool:
         return True
     except OSError:  # it lives and is somebody else's
         return False
-    return _start_of(int(number)) != start
+    now = _start_of(int(number))
+    return now != start and bool(now and start)  # where the system did not tell, nobody knows
 
 
 def is_alive(process: str) -> bool:
@@ -69,7 +71,9 @@ def _start_of(number: int) -> str:
 def _start_by_ps(number: int) -> str:
     """Return the same where there is no /proc, of macOS say, in words: blanks and colons divide parts elsewhere."""
     try:
-        found = subprocess.run(["ps", "-o", "lstart=", "-p", str(number)], capture_output=True, text=True, timeout=10)
+        found = subprocess.run(
+            ["ps", "-o", "lstart=", "-p", str(number)], capture_output=True, text=True, timeout=10, env=PLAIN
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return re.sub(r"[^0-9A-Za-z]+", "-", found.stdout.strip())

@@ -83,17 +83,24 @@ def fit_model(
         chosen=choice.chosen,
         search=choice.search,
         threshold=cut(whole.y, pipeline.decision_function(whole.X) if by_itself else held_out),
-        objective=getattr(solver, "objective_", float("nan")),
-        dual_gap=getattr(solver, "dual_gap_", float("nan")),
-        status=getattr(solver, "status_", UNCERTIFIED),
-        n_iter=solver.n_iter_ if hasattr(solver, "history_") else 0,
-        history=getattr(solver, "history_", NO_HISTORY),
-        gap_unit=getattr(solver, "gap_unit_", 1.0),
+        **_certificate(solver),
         fit_s=fitted - start,
         search_s=choice.seconds,
         calibrator=fit_calibrator(held_out, whole.y, method.probabilities) if method.probabilities else None,
         threshold_set_on=rule,
     )
+
+
+def _certificate(solver: Any) -> dict[str, Any]:
+    """Return what a solver says of its optimum; of another package's, that it says nothing."""
+    return {
+        "objective": getattr(solver, "objective_", float("nan")),
+        "dual_gap": getattr(solver, "dual_gap_", float("nan")),
+        "status": getattr(solver, "status_", UNCERTIFIED),
+        "n_iter": solver.n_iter_ if hasattr(solver, "history_") else 0,
+        "history": getattr(solver, "history_", NO_HISTORY),
+        "gap_unit": getattr(solver, "gap_unit_", 1.0),
+    }
 
 
 def _chosen(choice: Choice, method: MethodConfig) -> tuple[dict[str, Any], ...]:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
+from aucsolvers._process import one_blas_thread
 from tasks import catalogue, svmlight
 
 # Parameters with kernels that the defaults do not reach; of long fits, iterations enough to reach them all.
@@ -45,7 +45,7 @@ def warm(name: str, float32: bool = False) -> None:
         return
     entry = catalogue.SOLVERS.get(name) or catalogue.sampler(name)
     # one thread, as in a run: on tiny data several, where cores are busy, wait for each other longer than they work
-    with threadpool_limits(1), warnings.catch_warnings():
+    with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for X, y in _data(SHAPES.get(name, (SHAPE,)), float32):
             for params in VARIANTS.get(name, ({},)):

@@ -769,3 +769,7 @@ def test_linear_weights_are_summed_once(monkeypatch):
     monkeypatch.setattr(module.Kernel, "weights", lambda *_: pytest.fail("summed again"))
     scores = model.decision_function(scale(X))
     np.testing.assert_allclose(scores, scale(X) @ model.coef_[0] + model.intercept_[0], atol=1e-9)
+    monkeypatch.undo()
+    del model._weights  # as in a model that was kept before they were
+    np.testing.assert_array_equal(model.decision_function(scale(X)), scores)
+    assert not hasattr(model.set_params(kernel="rbf").fit(scale(X), y), "_weights")

@@ -771,5 +771,9 @@ def test_the_gap_allows_for_the_rounding_of_scores(cost):
 
 
 def test_the_rounding_that_is_allowed_for_is_none_where_no_row_has_a_loss():
-    assert module._rounding_of_losses(np.array([2.0, 1e9]), np.ones(2)) == 0.0
-    assert module._rounding_of_losses(np.array([-2.0, 3.0]), np.array([5.0, 1.0])) == 10.0 * np.finfo(float).eps
+    X, y = np.array([[3.0, 4.0], [0.0, 2.0]]), np.array([1.0, -1.0])
+    problem, w = module._pose(X, y, np.array([5.0, 7.0]), False, False), np.array([0.6, 0.8, 0.0])
+    assert problem.rounding_of_losses(np.array([2.0, 1e9]), w) == 0.0
+    # C ||x|| ||w|| eps of the one row that has a loss: 5 * 5 * 1
+    told = problem.rounding_of_losses(np.array([-2.0, 3.0]), w)
+    assert told == pytest.approx(25.0 * np.finfo(float).eps, rel=1e-12)

@@ -273,6 +273,13 @@ class TestFit:
             np.testing.assert_array_equal(model[-1].coef_, models[0][-1].coef_)
             np.testing.assert_array_equal(model[0].scale_, models[0][0].scale_)
 
+    def test_labels_that_are_numbers_in_one_piece_and_texts_in_another(self, tmp_path):
+        """Of a file that is sorted by class: "01" was "1" in the pieces that moments are taken from, a KeyError."""
+        raw = written(
+            tmp_path, "a,y\n" + "".join(f"{i % 7},{'01' if i < 1500 else 'B'}\n" for i in range(3000)), "data.csv"
+        )
+        assert len(fit_in_chunks(SOLAM(random_state=0), raw, ConversionRule("y", "B"), rows=5000)) == 3
+
     def test_missing_numbers_are_the_mean(self, tmp_path):
         raw = written(tmp_path, "a,b,y\n" + "1,2,0\n,5,1\n3,,0\n" * 100, "data.csv")
         model = fit_in_chunks(SOLAM(random_state=0), raw, ConversionRule("y"), rows=7)

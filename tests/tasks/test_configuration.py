@@ -262,6 +262,22 @@ class TakesAnything(ClassifierMixin, BaseEstimator):
         return np.full((len(X), 2), 0.5)
 
 
+class TheOtherWayRound(BaseEstimator, ClassifierMixin):
+    """A classifier that scikit-learn's tags do not know for one, without parameters."""
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), 2), 0.5)
+
+
+def test_a_class_that_does_not_say_what_it_is_is_taken_and_its_parameters_checked():
+    method = {"solver": f"{__name__}.TheOtherWayRound"}
+    assert parse_config(MINIMAL | {"methods": [method]}, "here")
+    assert "'depth'" in refusal(MINIMAL | {"methods": [method | {"params": {"depth": 3}}]})
+
+
 def test_parameters_that_a_class_does_not_name_are_its_own_business():
     method = {"solver": f"{__name__}.TakesAnything", "params": {"scale_pos_weight": 3.0}}
     assert parse_config(MINIMAL | {"methods": [method]}, "here").methods[0].params == {"scale_pos_weight": 3.0}

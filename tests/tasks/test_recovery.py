@@ -64,7 +64,7 @@ class TestProcess:
         name = this_process()
         host, number, start = name.rsplit(":", 2)
         assert (host, number) == (socket.gethostname(), str(os.getpid())) and re.fullmatch("[0-9A-Za-z-]+", start)
-        assert not is_gone(name)
+        assert not is_gone(name) and not is_gone(f"{host}:{number}:")
         assert is_gone(f"{host}:{number}:Mon-Jan-1-00-00-00-2001") and is_gone(gone)
 
     def test_a_living_one_of_somebody_else_is_not_gone(self, monkeypatch):
