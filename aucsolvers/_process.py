@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from threading import Lock
 
-from threadpoolctl import OpenBLASController, threadpool_limits
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 
 class ProcessWide(AbstractContextManager):
@@ -39,7 +40,7 @@ class ProcessWide(AbstractContextManager):
 def one_blas_thread():
     """Let BLAS work on one thread: several would divide a product where they like, and its last bits with it."""
     # OpenMP's limit is each thread's own, a pool that all threads share has one limit for all
-    with threadpool_limits(1, user_api="openmp"), _one_thread_in_shared_pools():
+    with ThreadpoolController().select(user_api="openmp").limit(limits=1), _one_thread_in_shared_pools():
         yield
 
 
@@ -47,13 +48,21 @@ def one_blas_thread():
 @contextmanager
 def _one_thread_in_shared_pools():
     _take_blas()
-    limits = threadpool_limits(1, user_api="blas")
+    limits = _blas().limit(limits=1)
     try:
         yield
     finally:
         _take_blas()  # the last to leave may be another thread than the first to enter
         limits.restore_original_limits()
         _take_blas()
+
+
+@cache
+def _blas():
+    """Return what sets the threads of NumPy's BLAS and SciPy's; looking for libraries takes milliseconds."""
+    import scipy.linalg  # noqa: F401 - here, for who wants no number of threads needs no SciPy
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 def _take_blas():

@@ -132,12 +132,9 @@ def build_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any
 
 def _by_code(name: str, value: Any) -> Any:
     """Return weights and counts by label, -1 and 1 in a config, as another package's solver sees the labels."""
-    if name.endswith(("class_weight", "class_weights", "sampling_strategy")):
-        if isinstance(value, dict):
-            return {0 if label in (-1, "-1") else label: of_label for label, of_label in value.items()}
-        if isinstance(value, list | tuple) and name.endswith("sampling_strategy"):
-            return [0 if label in (-1, "-1") else label for label in value]
-    return value
+    if not (name.endswith(("class_weight", "class_weights", "sampling_strategy")) and isinstance(value, dict)):
+        return value
+    return {0 if label in (-1, "-1") else label: of_label for label, of_label in value.items()}
 
 
 def build_kernel(method: MethodConfig, chosen: dict[str, Any], seed: int) -> Any:

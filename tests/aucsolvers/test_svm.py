@@ -477,7 +477,8 @@ class TestNewton:
         X, signs = cancer[0], 2.0 * cancer[1] - 1
         result = solve(X, signs, C=10.0, tol=0.0, max_iter=3000)
         assert result.n_iter == 3000 and result.status == "max_iter"
-        assert result.dual_gap == result.history["dual_gap"].min() < 1e-12 * 10.0 * len(signs)
+        least = result.history["dual_gap"].min()  # without what the rounding of scores may add to the last
+        assert least < 1e-13 and least < result.dual_gap < least + 1e-11
 
     def test_steps_count_as_iterations(self, cancer):
         X, signs = cancer[0], 2.0 * cancer[1] - 1

@@ -124,7 +124,7 @@ def test_the_threshold_is_that_of_the_committee_held_out_as_one():
         found, common = committee(inner.train), usual[inner.train]
         expected[inner.test] = in_units_of(found, found[inner.train])[inner.test] * common.std() + np.median(common)
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-9)
-    assert model.threshold == pytest.approx(smoothed_gmean_threshold(train.y, expected), abs=1e-9)
+    assert model.threshold == pytest.approx(smoothed_gmean_threshold(train.y, expected), abs=1e-6)  # of a flat top
 
 
 def test_the_certificate_is_the_least_certified_members():
