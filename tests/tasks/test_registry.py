@@ -600,10 +600,11 @@ class TestCrash:
 
     def test_killed_at_random_moments(self, client, ledger, model, run, driver):
         rng, kills = random.Random(1), 0
-        for _ in range(6):
+        for doubled in range(7):  # a change takes a tenth of a second here, and may take seconds elsewhere
             before = state(client, model)
             change = arguments(model, run, against=serving(client, model))
-            kills += driver.change(client, ledger, "register_and_promote", change, delay=rng.uniform(0.2, 0.9))[1]
+            moment = rng.uniform(0.01, 0.02) * 2**doubled
+            kills += driver.change(client, ledger, "register_and_promote", change, delay=moment)[1]
             self.settle(client, ledger, model, before)
         assert kills > 0
 
