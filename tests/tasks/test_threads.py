@@ -30,18 +30,19 @@ def test_results_come_in_order_and_threads_know_their_run(workers):
         RUN.reset(token)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_what_a_step_logs_is_its_runs(workers, caplog):
+def test_what_a_step_logs_is_its_runs(caplog):
     """With two workers the search's reasons were lost: -v, which was to tell them, told nothing."""
 
     @task
-    def search():
-        each(lambda fold: run_logger().info("left out: %s", fold), [(0,), (1,)], workers)
+    def search(workers):
+        each(lambda fold: run_logger().info("left out: %s by %s", fold, workers), [(0,), (1,)], workers)
 
     @flow
     def experiment():
-        search()
+        search(1)
+        search(2)
 
     with prefect_test_harness(), caplog.at_level(logging.INFO):
         experiment()
-    assert sorted(r.message for r in caplog.records if "left out" in r.message) == ["left out: 0", "left out: 1"]
+    told = sorted(record.message for record in caplog.records if "left out" in record.message)
+    assert told == [f"left out: {fold} by {workers}" for fold in (0, 1) for workers in (1, 2)]
