@@ -141,6 +141,10 @@ class MWMOTE(BaseOverSampler):
             check_positive(name, getattr(self, name))
 
     @transactional
+    def fit_resample(self, X, y, **params):
+        """Return rows X, shape (n_samples, n_features), and labels y with the rows that are made behind."""
+        return super().fit_resample(X, y, **params)
+
     def _fit_resample(self, X, y):
         self.check_parameters()
         self._refuse_large(y, self.sampling_strategy_)

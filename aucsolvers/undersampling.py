@@ -147,6 +147,10 @@ class GeometricUnderSampler(BaseCleaningSampler):
         self.random_state = random_state
 
     @transactional
+    def fit_resample(self, X, y, **params):
+        """Return those of the rows X, shape (n_samples, n_features), that are kept, and their labels."""
+        return super().fit_resample(X, y, **params)
+
     def _fit_resample(self, X, y, gamma="loo"):
         self.check_parameters()
         classes, counts = np.unique(y, return_counts=True)

@@ -330,6 +330,18 @@ class TestAFitThatFailsLeavesTheModelAsItWas:
         assert published(model) == before and model.decision_function(X).shape == (60,)
 
 
+@pytest.mark.parametrize("sampler", [aucsolvers.GeometricUnderSampler("u1"), aucsolvers.MWMOTE(random_state=0)])
+def test_a_sampler_that_refuses_is_as_it_was(sampler):
+    X, y = few()
+    sampler.fit_resample(X, y)
+    before = published(sampler)
+    with pytest.raises(ValueError):
+        sampler.set_params(sampling_strategy={1: -3}).fit_resample(*few(9))
+    with pytest.raises(ValueError, match="class"):
+        sampler.set_params(sampling_strategy="auto").fit_resample(few(9)[0], np.zeros(60))
+    assert published(sampler) == before and sampler.n_features_in_ == 4
+
+
 def test_an_interrupt_that_comes_out_of_a_kernel_as_an_error_is_an_interrupt(monkeypatch):
     """Model selection takes errors for failed fits: a Ctrl-C was swallowed every other time."""
 
