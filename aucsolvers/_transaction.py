@@ -19,14 +19,15 @@ def transactional(method):
         except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
-            if isinstance(error, SystemError) and _is_of_interrupt(error):
+            if isinstance(error, SystemError) and is_of_interrupt(error):
                 raise KeyboardInterrupt from error
             raise
 
     return fit
 
 
-def _is_of_interrupt(error):
+def is_of_interrupt(error):
+    """Tell whether an error is an interrupt or came of one: a kernel that returns while one arrives makes another."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None

@@ -295,7 +295,9 @@ class KernelSVM(BinaryScorer):
         if self.kernel != "linear":
             raise AttributeError(f"coef_ exists for kernel='linear' only, not for {self.kernel!r}")
         check_is_fitted(self)
-        weights = self._weights if hasattr(self, "_weights") else self._sum_weights()  # of a model kept by version 0.1
+        weights = (
+            self._weights if hasattr(self, "_weights") else self._sum_weights()
+        )  # of a model kept before it had them
         return weights[np.newaxis]
 
     def _sum_weights(self):

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from threading import Timer
 from types import FrameType
 
+from aucsolvers._transaction import is_of_interrupt
 from tasks.errors import Stopped
 from tasks.progress import Step, listening
 
@@ -82,12 +83,8 @@ def terminated_by(error: BaseException | None) -> int | None:
 
 
 def is_stopped(error: BaseException | None) -> bool:
-    """Tell whether an error came of a signal: a kernel that returns while one arrives makes a SystemError of it."""
-    if terminated_by(error) is not None:
-        return True
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
+    """Tell whether an error came of a signal."""
+    return terminated_by(error) is not None or is_of_interrupt(error)
 
 
 def notes_of(error: BaseException | None) -> str:

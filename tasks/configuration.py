@@ -489,7 +489,16 @@ class PreprocessingConfig(Strict):
         return self.model_copy(update={"scale": scale or self.scales[0]})
 
 
-class ExperimentConfig(Strict):
+class Sectioned(Strict):
+    """A config with sections: an empty one means its defaults."""
+
+    @field_validator("validation", "preprocessing", "rules", mode="before", check_fields=False)
+    @classmethod
+    def _empty_means_defaults(cls, section: Any) -> Any:
+        return {} if section is None else section
+
+
+class ExperimentConfig(Sectioned):
     """What `aucflow run` does, whole."""
 
     name: str = Field(default="experiment", pattern=NAME, max_length=100)
@@ -516,11 +525,6 @@ class ExperimentConfig(Strict):
         if name is not None and name not in known:
             raise ValueError(f"Expected a reference out of {', '.join(known)}; got '{name}'.{nearest(name, known)}")
         return name
-
-    @field_validator("validation", "preprocessing", mode="before")
-    @classmethod
-    def _empty_means_defaults(cls, section: Any) -> Any:
-        return {} if section is None else section
 
     @model_validator(mode="after")
     def _unique_names(self) -> "ExperimentConfig":

@@ -20,10 +20,9 @@ from urllib.parse import quote, unquote
 
 import pooch
 import requests
-from filelock import FileLock, Timeout
 
 from tasks.errors import BadInput, RunFailed
-from tasks.files import file_sha256, is_page
+from tasks.files import file_sha256, is_page, locked
 from tasks.progress import announce
 from tasks.transfer import NoConnection, NotThere, Transfer, file_of, is_allowed, is_file
 from tasks.unpack import unpack
@@ -96,9 +95,10 @@ def fetch(remote: Remote, expected: str | None = None, offline: bool = False, ac
         If what came is damaged or has another digest than ``expected``, or a server fails beyond the retries.
     """
     target = cached(remote)
+    busy = f"{remote.path}: another process has been fetching it for an hour. Stop that one."
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{target}.lock", timeout=LOCK_S):
+        with locked(Path(f"{target}.lock"), LOCK_S, lambda: busy):
             # what is to be accepted is what lies in the cache, if that is the change, or else what is published now
             known = target.exists() and not (accept and file_sha256(target) == expected)
             origin = "cache" if known else _bring(remote, target, None if accept else expected, offline)
@@ -106,8 +106,6 @@ def fetch(remote: Remote, expected: str | None = None, offline: bool = False, ac
             if expected not in (None, digest) and not accept:
                 raise mismatch(remote.path, f"the cache ({target})", expected, digest)
             return Fetched(target, origin, digest, target.stat().st_size)
-    except Timeout:
-        raise RunFailed(f"{remote.path}: another process has been fetching it for an hour. Stop that one.") from None
     except OSError as error:
         raise RunFailed(
             f"{remote.path}: expected to write {target.parent}, got: {error.strerror or error}. Set AUCFLOW_HOME."

@@ -23,7 +23,7 @@ from tasks.runs import PARENT
 PROCESS = "aucflow.process"  # the tag of a run: host, number and start of the process that writes it
 LOCK_S = 60.0
 PROCESSES = Path("/proc")
-PLAIN = os.environ | {"LC_ALL": "C", "TZ": "UTC"}  # a moment is to have one name, whoever asks
+PLAIN = {"LC_ALL": "C", "TZ": "UTC"}  # a moment is to have one name, whoever asks
 BUSY = f"Another process has been ending interrupted runs for {LOCK_S:g} s. Wait for it or stop it."
 INTERRUPTED = "its process ended without saying how"
 
@@ -72,7 +72,11 @@ def _start_by_ps(number: int) -> str:
     """Return the same where there is no /proc, of macOS say, in words: blanks and colons divide parts elsewhere."""
     try:
         found = subprocess.run(
-            ["ps", "-o", "lstart=", "-p", str(number)], capture_output=True, text=True, timeout=10, env=PLAIN
+            ["ps", "-o", "lstart=", "-p", str(number)],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            env=os.environ | PLAIN,
         )
     except (OSError, subprocess.SubprocessError):
         return ""

@@ -26,6 +26,7 @@ from tasks.configuration import (
     ExperimentConfig,
     MethodConfig,
     PreprocessingConfig,
+    Sectioned,
     ValidationConfig,
     find_config,
     parse_config,
@@ -42,7 +43,7 @@ from tasks.manifests import read_manifest
 from tasks.models import KeptModel, column_types
 from tasks.predict import Rows, Source, bring_model
 from tasks.registry import Version
-from tasks.schema import NAME, Strict, parse, read_yaml
+from tasks.schema import NAME, parse, read_yaml
 from tasks.split import HeldOut
 from tasks.stage import stage
 from tasks.store import artifact_folder, ledger
@@ -56,7 +57,7 @@ CHANGED = {"data_sha256": "the data", "config_sha256": "the config", "package_sh
 MOST_NAMED = 5  # columns that a message lists
 
 
-class RetrainConfig(Strict):
+class RetrainConfig(Sectioned):
     """What `aucflow retrain` does: one model, one method, one data set, and the rules for its promotion."""
 
     model: str = Field(pattern=NAME, max_length=100)
@@ -74,11 +75,6 @@ class RetrainConfig(Strict):
     def _hold_out(cls, section: Any) -> Any:
         section = {} if section is None else section
         return {"held_out": HELD_OUT} | section if isinstance(section, dict) else section
-
-    @field_validator("preprocessing", "rules", mode="before")
-    @classmethod
-    def _empty_means_defaults(cls, section: Any) -> Any:
-        return {} if section is None else section
 
     @field_validator("validation")
     @classmethod
