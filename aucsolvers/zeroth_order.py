@@ -74,6 +74,7 @@ ROUNDS_PER_PASS = 8  # of dual coordinate ascent, for the certificate: a pass co
 KEPT_BYTES = 2**25  # of a Gram matrix that is kept: of 2048 rows
 MOST_FOLLOWED = 1024  # rows whose margins follow w by their products with each other: 8 MiB
 FOLLOWED_A_COORDINATE = 8  # such rows: a change of w costs as many additions as there are rows, a margin as coordinates
+CERTIFIED_FROM = 2**18  # entries that rounds have read: fewer take less time than a look at the certificate
 GOLDEN = 0.618  # of the basis is stepped over between rounds: however many rounds, a few rows see all parts of it
 
 
@@ -134,7 +135,8 @@ class ZOVR(MarginMeanScorer):
         Solve F exactly after all, for ``dual_gap_`` to be the distance to min F, up to a millionth of lam2.
     tol : float, default=2e-3
         Stop when certificate <= tol * min(F(0), 5 |F(w)|), where F(0) = lam2: the default is within 1 % of F too. It
-        is looked at after max_iter, max_iter/sqrt(2), max_iter/2, ... rounds, rounded down. 0 uses up max_iter.
+        is looked at after max_iter, max_iter/sqrt(2), max_iter/2, ... rounds, rounded down, as soon as they have read
+        2^18 entries of the rows. 0 uses up max_iter.
     max_iter : int or None, default=None
         Most rounds, >= 1. None is 1000 for "source"; for "averaged" as many as read 1e9 entries of X, for "rbf" of the
         rows' coordinates, from 1000 to 300,000. Few data need that many: where a large lam2 separates the classes, min
@@ -391,22 +393,24 @@ def zeroth_order_descent(
             t += walk.go_on(t, mark - t)
         # 2. the answer of the rounds since the last mark, with its certificate
         alpha = np.minimum(terms.cost * (walk.slopes / (t - last)), terms.cost)
-        answer = certifier.best_multiple(walk.answer(t - last)) if averaged else walk.answer(t - last)
-        if certifier.certify(t * inner_steps, answer, alpha, 1 + (t - last) // ROUNDS_PER_PASS):
-            break
+        answer = walk.answer(t - last)
+        if t == max_iter or t * walk.read_a_round >= CERTIFIED_FROM:
+            answer = certifier.best_multiple(answer) if averaged else answer
+            if certifier.certify(t * inner_steps, answer, alpha, 1 + (t - last) // ROUNDS_PER_PASS):
+                break
         walk.slopes[:], last = 0.0, t
     return certifier.result(answer, t)
 
 
 def _marks(max_iter):
-    """Return the rounds after which the certificate is looked at: max_iter, max_iter / sqrt(2), max_iter / 2, ..."""
+    """Return the rounds after which the certificate may be looked at: max_iter, max_iter / sqrt(2), max_iter / 2, ..."""
     return sorted({max(1, int(max_iter / 2 ** (k / 2))) for k in range(2 * max_iter.bit_length())})
 
 
 class _AlongAxes:
     """Rounds in which a row's directions are all axes, eta = 1/(2 + k), k = 0, 1, ... over all of them.
 
-    ``slopes`` is the sum, over rounds, of the rows' v_i at its first w.
+    ``slopes`` is the sum, over rounds, of the rows' v_i at its first w; ``read_a_round`` counts entries of the rows.
     """
 
     def __init__(self, rows, terms, bias, mu, variance_reduction, inner_steps, rng):
@@ -419,7 +423,8 @@ class _AlongAxes:
         self.arguments = as_rows(rows), gram, terms.y, bias, *settings
         self.inner_steps, self.rng = inner_steps, rng
         stored = 1 + rows.nnz // n if sparse.issparse(rows) else width
-        self.most = max(1, LONGEST_CALL // ((n + inner_steps) * stored))
+        self.read_a_round = (n + inner_steps) * stored
+        self.most = max(1, LONGEST_CALL // self.read_a_round)
         self.size = width + int(bias)
         # the constant feature has a weight in any case, 0 without a bias
         self.point, self.total, self.slopes = np.zeros(width + 1), np.zeros(width + 1), np.zeros(n)
@@ -448,7 +453,8 @@ class _AlongDrawn:
         n = len(terms.y)
         self.frame, self.inner_steps, self.rng = _Frame(rows, terms.y, bias, rng), inner_steps, rng
         self.settings, self.reduces = (n * terms.mean, float(n * terms.cost[0]), mu), variance_reduction
-        self.most = max(1, LONGEST_CALL // (inner_steps * self.frame.count))
+        self.read_a_round = inner_steps * self.frame.count
+        self.most = max(1, LONGEST_CALL // self.read_a_round)
         self.slopes = np.zeros(n)
 
     def go_on(self, t, most):
