@@ -20,7 +20,7 @@ def run(folder, *arguments, **more):
     """Run the command as installed, in a folder; Prefect is told of it on the server of these tests."""
     command = [AUCFLOW, *map(str, arguments)]
     env = environment(folder, PREFECT_API_URL=prefect_url()) | more
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=280)
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=580)
 
 
 def environment(folder, **more):

@@ -36,7 +36,7 @@ def test_a_data_frame_runs_as_its_file_would(tmp_path):
     frame.to_pickle(tmp_path / "claims.pkl")
     env = environment(tmp_path, AUCFLOW_HOME=str(tmp_path / "home"))
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280
+        [sys.executable, "-c", SCRIPT], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=580
     )
     assert done.returncode == 0, done.stderr
     *table, last = done.stdout.splitlines()
