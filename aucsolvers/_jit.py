@@ -4,29 +4,64 @@ They are written as loops: numba takes a second or so to compile NumPy's functio
 flatnonzero), for each type anew.
 """
 
+import hashlib
 import logging
+import re
+from functools import cache
 from pathlib import Path
 
 from filelock import FileLock
 from numba import njit
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 logger = logging.getLogger(__name__)
 
 LONGEST_CALL = 2**26  # multiply-adds of a kernel between two looks at signals: some hundredths of a second
 
 
-class KernelCache(FunctionCache):
-    """numba's cache of a kernel, for which processes that save at once wait for each other.
+HERE = Path(__file__).parent
+IMPORTED = re.compile(rb"^ *from aucsolvers\.(\w+) import", re.MULTILINE)
 
-    Without that, two that save the first signatures of one kernel, of dense and of CSR rows say, may both call their
-    code file 1 of the kernel, and the one signature then loads the other's code, for good.
+
+class KernelCache(FunctionCache):
+    """numba's cache of a kernel, which knows all the source that a kernel is made of.
+
+    A kernel holds the code of those that it calls. numba asks whether its own file has changed; here it is compiled
+    anew when any file has that its own one imports, directly or not.
+
+    Processes that save at once wait for each other. Without that, two that save the first signatures of one kernel, of
+    dense and of CSR rows say, may both call their code file 1 of the kernel, and the one signature then loads the
+    other's code, for good.
     """
+
+    def __init__(self, function):
+        super().__init__(function)
+        stamp = digest_of_sources(Path(function.__code__.co_filename))
+        self._cache_file = IndexDataCacheFile(self.cache_path, self._impl.filename_base, stamp)
 
     def save_overload(self, sig, data):
         """Save the code compiled for a signature, alone in the folder, which may be several users'."""
         with FileLock(Path(self.cache_path) / "aucsolvers.lock", mode=0o666):
             super().save_overload(sig, data)
+
+
+def digest_of_sources(path):
+    """Return the SHA-256 of a file and of the modules of this package that it imports, directly or not."""
+    known, todo = {}, [path]
+    while todo:
+        path = todo.pop()
+        if path not in known:
+            known[path], imported = _read(path)
+            todo += imported
+    return hashlib.sha256(b"".join(known.values())).hexdigest()
+
+
+@cache
+def _read(path):
+    """Return the digest of a file, and the modules of this package that it imports."""
+    source = path.read_bytes()
+    imported = (HERE / f"{name.decode()}.py" for name in IMPORTED.findall(source))
+    return hashlib.sha256(source).digest(), tuple(path for path in imported if path.exists())
 
 
 def kernel(**options):

@@ -139,6 +139,7 @@ class OnlineScorer(LinearScorer):
         centres = state["sums"] / np.maximum(state["counts"], 1)[:, None]
         self.intercept_ = np.array([-0.5 * row_scores(centres, state["w"]).sum()])
         self.objective_ = self.dual_gap_ = np.nan
+        self.gap_unit_ = 1.0
         self.n_iter_, self.status_ = 1, MAX_ITER
         self.history_ = {name: np.array([]) for name in Trace.NAMES}
         return self

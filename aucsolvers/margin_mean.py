@@ -170,7 +170,8 @@ class MarginMeanSVM(MarginMeanScorer):
     objective_ : float
         F at the solution.
     dual_gap_ : float
-        F - D(alpha) >= F - min F: the certificate. D is the dual value of this module's docstring.
+        F - D(alpha) >= F - min F: the certificate, with D(alpha) = sum_i alpha_i - 1/2 ||w(alpha)||^2, the dual value
+        at 0 <= alpha_i <= lam2/s and w(alpha) = sum_i (lam1 D_i/s + alpha_i) y_i phi(x_i).
     gap_unit_ : float
         F(0) = lam2, or 1 where that is less: in units of it, gaps of different data compare.
     n_iter_ : int

@@ -62,6 +62,8 @@ class OPAUC(OnlineScorer):
     dual_gap_ : float
         An upper bound on Q(w) - min Q: Q(w) less the best Q(v) - ||dQ(v)||^2/(2 lam) of the points v in history_ where
         a pass began or ended. It is of Q itself, also if rank approximates the steps. nan after partial_fit.
+    gap_unit_ : float
+        1: of other solvers, in whose units gaps compare, it is the objective at w = 0.
 
     Raises
     ------
@@ -77,10 +79,11 @@ class OPAUC(OnlineScorer):
     Notes
     -----
     A row costs O(d^2), or O(d rank), also for CSR. Memory is 16 d^2 or 16 d rank bytes, twice that while
-    ``partial_fit`` goes on. Means and covariances are updated by Welford's recurrence, S <- S + (m - 1)/m D D' with D
-    the row's distance from the mean of the m - 1 before it, which does not cancel for features far from 0; a sketch
-    adds sqrt((m - 1)/m) D r' with r ~ N(0, I/rank) instead, so that its square is S in expectation. The result does not
-    depend on how a stream is cut into chunks, to the last bit. The same seed gives the same bits.
+    ``partial_fit`` goes on. Means and covariances are updated by Welford's recurrence, m S <- (m - 1) S +
+    (m - 1)/m D D' with D the row's distance from the mean of the m - 1 before it, which does not cancel for features
+    far from 0; a sketch adds sqrt((m - 1)/m) D r' with r ~ N(0, I/rank) instead, so that its square is m S in
+    expectation. The result does not depend on how a stream is cut into chunks, to the last bit. The same seed gives the
+    same bits.
 
     References
     ----------

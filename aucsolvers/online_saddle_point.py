@@ -44,7 +44,8 @@ class SOLAM(OnlineScorer):
         Weight of the regulariser, > 0.
     zeta : float, default=10.0
         Length of the steps, 0 < zeta <= 1000: step t is min(1, zeta/sqrt(t)) for a, b and alpha; for w it is divided
-        by lam and the mean squared norm of the rows so far, but no longer than 1/(lam + the row's own squared norm).
+        by the sum of lam and the mean squared norm of the rows so far, but no longer than 1/(lam + the row's own
+        squared norm).
     shuffle : bool, default=True
         Whether fit visits the rows in a fresh random order in each pass, or as given.
     tol : float, default=1e-3
@@ -60,7 +61,7 @@ class SOLAM(OnlineScorer):
     ----------
     coef_ : ndarray of shape (1, n_features)
         The average of the iterates, weighted by the steps.
-    intercept_, n_iter_, status_, history_, classes_
+    intercept_, gap_unit_, n_iter_, status_, history_, classes_
         As of OAMSeq.
     objective_, dual_gap_ : float
         As of OPAUC.

@@ -76,6 +76,8 @@ class LSSVM(LinearScorer):
     dual_gap_ : float
         ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex: certifies the objective. Taken from the
         class moments where they are exact enough, with a bound on their rounding; otherwise from the rows.
+    gap_unit_ : float
+        1: of other solvers, in whose units gaps compare, it is the objective at w = 0.
     gradient_norm_ : float
         ||dQ(w)||, or the bound on it that dual_gap_ is from.
     n_iter_ : int
@@ -91,7 +93,8 @@ class LSSVM(LinearScorer):
     Raises
     ------
     ValueError
-        For invalid parameters, other than two classes, features whose squares overflow, or sparse X with "cholesky".
+        For invalid parameters, other than two classes, features whose squares overflow, or with "cholesky" sparse X
+        or more than 16,384 features.
 
     Warns
     -----

@@ -36,7 +36,7 @@ class OAMSeq(OnlineScorer):
     lam : float, default=1e-3
         Weight of the regulariser, > 0: C_t = max(1, N/buffer_size)/(lam k), N rows of the other class seen so far.
     buffer_size : int, default=100
-        Rows kept of each class: a uniform sample of those seen (reservoir sampling).
+        Rows kept of each class, at most 2^27: a uniform sample of those seen (reservoir sampling).
     n_pairs : int or None, default=None
         The k in C_t. None: in fit, the pairs of the whole stream, max_iter^2 n_pos n_neg; in partial_fit, which cannot
         know them, the pairs seen so far, so that early rows weigh more. Name it to make both equal.
@@ -62,6 +62,8 @@ class OAMSeq(OnlineScorer):
         P(coef_); nan after partial_fit.
     dual_gap_ : float
         An upper bound on P(w) - min P, see Notes; nan after partial_fit: it would need the rows.
+    gap_unit_ : float
+        1: of other solvers, in whose units gaps compare, it is the objective at w = 0.
     n_iter_ : int
         Passes made; 1 after partial_fit.
     status_ : {"converged", "max_iter", "diverged"}
@@ -198,7 +200,7 @@ class OAMGra(OAMSeq):
 
     Attributes
     ----------
-    coef_, intercept_, objective_, dual_gap_, n_iter_, status_, history_, classes_
+    coef_, intercept_, objective_, dual_gap_, gap_unit_, n_iter_, status_, history_, classes_
         As of OAMSeq.
 
     Raises
@@ -214,7 +216,8 @@ class OAMGra(OAMSeq):
     Notes
     -----
     Cost, memory, determinism and certificates as OAMSeq. The step does not look at ||v||: features should be of unit
-    scale, or lam large, for the first rows not to overshoot. Every w stays finite: no step is longer than C_t ||v||.
+    scale, or lam large, for the first rows not to overshoot. Every w stays finite: no row moves it by
+    more than C_t times the sum of the lengths of its differences v.
 
     References
     ----------
@@ -249,7 +252,7 @@ class OAMInf(OAMSeq):
 
     Attributes
     ----------
-    coef_, intercept_, objective_, dual_gap_, n_iter_, status_, history_, classes_
+    coef_, intercept_, objective_, dual_gap_, gap_unit_, n_iter_, status_, history_, classes_
         As of OAMSeq.
 
     Raises
@@ -264,7 +267,8 @@ class OAMInf(OAMSeq):
 
     Notes
     -----
-    A pass costs O(k d), or O(k nnz per row) for CSR; memory is a copy of all rows seen, again in each pass, and while
+    The first pass costs O(k d), or O(k nnz per row) for CSR, pass p 2p - 1 times that, for a row meets all rows of
+    the passes before; memory is a copy of all rows seen, again in each pass, and while
     rows are added a second one. After one pass the steps themselves are the dual variables, so the certificate is
     AUCSDCD's. Use AUCSDCD to go on to the optimum.
 

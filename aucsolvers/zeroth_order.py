@@ -403,7 +403,7 @@ def zeroth_order_descent(
 
 
 def _marks(max_iter):
-    """Return the rounds after which the certificate may be looked at: max_iter, max_iter / sqrt(2), max_iter / 2, ..."""
+    """Return the rounds after which to look at the certificate: max_iter, max_iter / sqrt(2), max_iter / 2, ..."""
     return sorted({max(1, int(max_iter / 2 ** (k / 2))) for k in range(2 * max_iter.bit_length())})
 
 

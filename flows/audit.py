@@ -113,7 +113,10 @@ def champions_command(model: str, on: str | None = None, as_json: bool = False) 
     ledger = store.ledger()
     known, faults = models_told(ledger), ledger.verify()
     if model not in known and not faults:
-        raise BadInput(f"Expected a model that the ledger knows, got '{model}'.{nearest(model, sorted(known))}")
+        raise BadInput(
+            f"Expected a model that the ledger knows, got '{model}'.{nearest(model, sorted(known))} "
+            "See `aucflow list models`."
+        )
     span = _span(on) if on is not None else None
     reigns = [reign for reign in registry.history(ledger, model) if span is None or _overlaps(reign, *span)]
     if as_json:

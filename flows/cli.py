@@ -16,13 +16,26 @@ FORMATS = ("csv", "parquet", "svmlight", "keel", "arff", "npz", "idx")
 LISTS = ("datasets", "solvers", "samplers", "kernels", "runs", "models")
 
 
+class _Command(click.Command):
+    """A command that can be told to say more."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        words = "Show warnings, tracebacks and Prefect's log."
+        self.params.append(click.Option(["-v", "--verbose"], is_flag=True, expose_value=False, help=words))
+
+
+class _Group(click.Group):
+    command_class, group_class = _Command, type
+
+
 @contextmanager
-def _starting(verbose: bool = False) -> Iterator[None]:
-    """Silence the libraries that the block imports, and show a sign of life while it does."""
+def _starting() -> Iterator[None]:
+    """Unless -v is there, silence the libraries that the block imports; show a sign of life while it does."""
     from flows.quiet import quieten
     from flows.waiting import waiting
 
-    quieten(verbose)
+    quieten(bool(click.get_current_context().obj))
     with waiting():
         yield
 
@@ -35,7 +48,7 @@ def _version(context: click.Context, _parameter: click.Parameter, value: bool) -
         context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
 )
@@ -57,10 +70,9 @@ def cli() -> None:
 @click.option("--workers", type=int, metavar="N", help="Folds trained side by side.")
 @click.option("--offline", is_flag=True, default=None, help="Fetch nothing: data sets have to be in the cache.")
 @click.option("--name", metavar="NAME", help="Name of the experiment in MLflow.")
-@click.option("-v", "--verbose", is_flag=True, help="Show Prefect's log, warnings and tracebacks.")
-def run(config: str | None, verbose: bool, **options: Any) -> None:
+def run(config: str | None, **options: Any) -> None:
     """Run an experiment: CONFIG is a YAML file or a shipped name (default: quickstart), or use --data FILE."""
-    with _starting(verbose):
+    with _starting():
         from flows.commands import run_command
 
     run_command(config, options)
@@ -134,10 +146,9 @@ def data_get(
 )
 @click.option("--workers", type=int, metavar="N", help="Folds trained side by side.")
 @click.option("--offline", is_flag=True, default=None, help="Fetch nothing: data sets have to be in the cache.")
-@click.option("-v", "--verbose", is_flag=True, help="Show Prefect's log, warnings and tracebacks.")
-def retrain(config: str, force: bool, replace_champion: bool, verbose: bool, **options: Any) -> None:
+def retrain(config: str, force: bool, replace_champion: bool, **options: Any) -> None:
     """Train a challenger on the newest data, and promote it if the rules of CONFIG say so."""
-    with _starting(verbose):
+    with _starting():
         from flows.lifecycle import retrain_command
 
     retrain_command(config, force, replace_champion, options)
@@ -208,10 +219,9 @@ def delete(version: str, reason: str) -> None:
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Do not read this column; repeatable.")
 @click.option("--trust", multiple=True, metavar="PACKAGE", help="Load types of this package; repeatable.")
 @click.option("--force", is_flag=True, help="Replace the file of scores if there is one.")
-@click.option("-v", "--verbose", is_flag=True, help="Show warnings and tracebacks.")
-def predict(verbose: bool, **options: Any) -> None:
+def predict(**options: Any) -> None:
     """Score new rows with a champion, or with any model in the store."""
-    with _starting(verbose):
+    with _starting():
         from flows.predict import predict_command
 
     predict_command(**options)
@@ -249,7 +259,7 @@ def serve(limit: int, look_every: float) -> None:
     serve_command(limit, look_every)
 
 
-class _TargetGroup(click.Group):
+class _TargetGroup(_Group):
     """A group whose first word, where it names no command, is what to tell the story of."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -319,7 +329,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code; every error is one line on stderr."""
     verbose = any(a in ("-v", "--verbose") for a in (sys.argv[1:] if arguments is None else arguments))
     try:
-        code = cli.main(args=arguments, prog_name="aucflow", standalone_mode=False) or 0
+        code = cli.main(args=arguments, prog_name="aucflow", standalone_mode=False, obj=verbose) or 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
         code = 0
@@ -343,7 +353,8 @@ def _complain_of(error: Exception, verbose: bool) -> int:
         traceback.print_exc()
     if isinstance(error, RunFailed):
         return _complain(str(error), 1)
-    return _complain(f"{type(error).__name__}: {' '.join(str(error).split())}. Run again with -v for the traceback.", 1)
+    advice = "" if verbose else " Run again with -v for the traceback."
+    return _complain(f"{type(error).__name__}: {' '.join(str(error).split())}.{advice}", 1)
 
 
 def _complain(message: str, code: int) -> int:

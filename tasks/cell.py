@@ -12,6 +12,7 @@ from tasks.calibrate import settle_threshold
 from tasks.catalogue import short_name
 from tasks.check import check
 from tasks.configuration import ExperimentConfig, MethodConfig
+from tasks.errors import BadInput
 from tasks.evaluate import evaluate
 from tasks.search import search
 from tasks.seeds import seed_for
@@ -40,11 +41,22 @@ def cell_seed(config: ExperimentConfig, dataset: str, method: MethodConfig) -> i
 
 def divide(dataset: Dataset, config: ExperimentConfig, call: Call = as_task) -> Prepared:
     """Check a data set and divide its rows: the same for every method, and so is what is held out of each version."""
+    _refuse_scales(dataset, config)
     validation = config.validation
     plan = (validation.folds, validation.repeats, seed_for(config.seed, dataset.name, "split"), validation.grouped)
     held_out = HeldOut.of(validation.held_out, config.seed)
     findings = call(check, dataset, *plan, held_out)
     return Prepared(dataset, findings, call(split, dataset, *plan, held_out), all_rows(dataset, held_out))
+
+
+def _refuse_scales(dataset: Dataset, config: ExperimentConfig) -> None:
+    """Refuse a method that has no scale for sparse data, where the data are sparse."""
+    for method in config.methods if dataset.is_sparse else ():
+        if set(method.scales(config.preprocessing.scales)) == {"piecewise"}:
+            raise BadInput(
+                f"Expected a scale for sparse data for {method.label}, got only 'piecewise', which needs dense data. "
+                "Name another: standard, minmax or quantile."
+            )
 
 
 def compute(

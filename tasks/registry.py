@@ -246,7 +246,9 @@ def delete_version(client: MlflowClient, ledger: Ledger, model: str, number: int
         _check_known(client, model)
         found = next((one for one in versions(client, model) if one.number == number), None)
         if found is None:
-            raise BadInput(f"Expected a version of '{model}' to delete, got {number}, which is none.")
+            raise BadInput(
+                f"Expected a version of '{model}' to delete, got {number}, which is none. See `aucflow list models`."
+            )
         if CHAMPION in found.aliases:
             raise BadInput(
                 f"Expected a version of '{model}' that does not serve, got {number}, the champion. Promote another or "

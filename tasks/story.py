@@ -100,13 +100,17 @@ def _version(client: MlflowClient, ledger: Ledger, target: str) -> tuple[str, in
         if alias is None:  # a name with a slash may be an experiment's
             return None
         raise BadInput(
-            f"Expected a model, got '{model}', which neither registry nor ledger knows.{nearest(model, known)}"
+            f"Expected a model, got '{model}', which neither registry nor ledger knows.{nearest(model, known)} "
+            "See `aucflow list models`."
         )
     if number is None:
         return model, _numbered(client, ledger, model, alias)
     told = any(entry.subject == f"{model}/{number}" for entry in ledger.entries())
     if not told and int(number) not in {one.number for one in registry.versions(client, model)}:
-        raise BadInput(f"Expected a version of '{model}', got {number}, which neither registry nor ledger knows.")
+        raise BadInput(
+            f"Expected a version of '{model}', got {number}, which neither registry nor ledger knows. "
+            "See `aucflow list models`."
+        )
     return model, int(number)
 
 

@@ -1,10 +1,12 @@
 """Kernels are cached where that is possible, and work where it is not."""
 
 import os
+import shutil
 import subprocess
 import sys
 from subprocess import PIPE
 
+from aucsolvers import _jit as module
 from aucsolvers._rows import _score_rows
 
 DOUBLE = """
@@ -41,6 +43,32 @@ def test_an_installation_that_nobody_can_write_to_still_works(tmp_path):
     nowhere = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": folder}
     done = subprocess.run([sys.executable, "-c", SCORE], env=os.environ | nowhere, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("[3. 4.]\n", "")
+
+
+def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path):
+    """Only its own file counted: after an update of the other, the old code ran on, and was replayed and audited."""
+    package = tmp_path / "aucsolvers"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    shutil.copy(module.__file__, package)
+    (package / "_adding.py").write_text(
+        "from aucsolvers._jit import kernel\n@kernel()\ndef add(x):\n    return x + 1\n"
+    )
+    (package / "_between.py").write_text("from aucsolvers._adding import add\n")
+    using = "from aucsolvers._jit import kernel\nfrom aucsolvers._between import add\n"
+    (package / "using.py").write_text(using + "@kernel()\ndef twice(x):\n    return add(add(x))\n")
+
+    def run():
+        environment = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+        code = "from aucsolvers.using import twice; print(twice(1), len(twice.stats.cache_hits))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        return done.stdout + done.stderr
+
+    assert [run(), run()] == ["3 0\n", "3 1\n"]
+    (package / "_adding.py").write_text((package / "_adding.py").read_text().replace("+ 1", "+ 2"))
+    assert [run(), run()] == ["5 0\n", "5 1\n"]
 
 
 def test_two_processes_that_save_signatures_of_one_kernel_at_once_keep_them_apart(tmp_path):

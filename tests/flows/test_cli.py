@@ -116,6 +116,25 @@ def test_the_pages_need_a_store(aucflow):
     assert "Run `aucflow run` here first" in err
 
 
+def test_the_traceback_is_there_for_every_command(aucflow, folder):
+    for words in (
+        ["list"],
+        ["warmup"],
+        ["ui"],
+        ["data", "get"],
+        ["audit", "verify"],
+        ["predict"],
+        ["run"],
+        ["rollback"],
+    ):
+        assert "-v, --verbose" in aucflow(*words, "--help")[1], words
+    (folder / "mlruns" / "ledger" / "ledger.jsonl").mkdir(parents=True)
+    code, _, err = aucflow("audit", "champions", "claims")
+    assert code == 1 and "Is a directory" in err and err.endswith("Run again with -v for the traceback.\n")
+    code, _, err = aucflow("audit", "champions", "claims", "-v")
+    assert code == 1 and err.startswith("Traceback") and "Run again" not in err
+
+
 def test_misspelt_commands_and_options_name_the_nearest(aucflow):
     assert aucflow("lst")[0] == 2
     assert "Did you mean 'list'?" in aucflow("lst")[2]
@@ -201,10 +220,15 @@ def test_bad_data_is_refused_before_anything_is_written(aucflow, folder, name, c
         ("datasets: [wine]\nmethods: [{solver: ls_svm, grid: [-0.1]}]\n", ["greater than 0", "-0.1"]),
         ("datasets: [wnie]\nmethods: [ls_svm]\n", ["'wnie'", "Did you mean 'wine'?"]),
         ("datasets: [{source: gone.csv, target: y}]\nmethods: [ls_svm]\n", ["gone.csv"]),
+        (
+            "datasets: [{source: sparse.svm}]\nmethods: [{solver: ls_svm, scale: piecewise}]\n",
+            ["a scale for sparse data for ls_svm", "'piecewise'", "standard, minmax or quantile"],
+        ),
     ],
 )
 def test_bad_configs_are_refused_before_anything_is_written(aucflow, folder, text, words):
     (folder / "bad.yaml").write_text(text)
+    (folder / "sparse.svm").write_text("1 1:2\n-1 1:3\n" * 20)
     line = refused(aucflow, folder, "bad.yaml")
     for word in words:
         assert word in line
