@@ -32,17 +32,17 @@ class Ranking:
         return doubled_wins / (2 * self.pos.size * self.neg.size), threshold
 
     def pair_hinge(self):
-        """Return 1/k sum_ij max(0, 1 - s_i + s_j) and its slope in each score, 0 at a margin of exactly 1.
+        """Return 1/k sum_ij max(0, 1 - s_i + s_j) and its slope in each score, 0 at a margin of 1 of whole numbers.
 
         With c the number of a row's violated pairs, s_i - 1 < s_j, both are sums over rows: the loss is
         c_neg's_neg - c_pos'(s_pos - 1), the slopes -c_pos and c_neg, all over k. Any shift of all scores cancels;
-        centring keeps a large common offset out of the rounding.
+        centring, by a whole number, keeps a large common offset out of the rounding.
         """
         n_pos, n_neg = self.pos.size, self.neg.size
         places = [np.flatnonzero(rows) for rows in (self._positive, ~self._positive)]
         # the places of the rows in ascending order of their scores
         of_pos, of_neg = (rows[np.argsort(self._scores[rows])] for rows in places)
-        centred = self._scores - self.neg.mean()
+        centred = self._scores - np.round(self.neg.mean())
         counts = np.empty(len(centred))
         counts[of_pos], counts[of_neg] = _count_violations(centred[of_pos] - 1.0, centred[of_neg])
         loss = max(0.0, float(counts @ centred - counts[of_pos].sum()))

@@ -22,7 +22,7 @@ from tasks.catalogue import GAMMA_FACTOR
 from tasks.configuration import MethodConfig, PreprocessingConfig
 from tasks.preprocess import transform
 from tasks.seeds import seed_for
-from tasks.undersample import draw_sample
+from tasks.undersample import counted, draw_sample
 from tasks.values import Sample, Split, Table
 
 Samples = dict[str | None, Sample]  # by scale
@@ -102,7 +102,12 @@ def fit_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any, 
     Such a one has to give one score a row.
     """
     solver, is_ours = build_solver(method, chosen, seed, X), catalogue.solver(method.solver).is_ours
-    solver.fit(X, y if is_ours else (y > 0).astype(np.int64))
+    try:
+        solver.fit(X, y if is_ours else (y > 0).astype(np.int64))
+    except (ValueError, RuntimeError) as error:
+        if is_ours:  # in words of our own
+            raise
+        raise ValueError(f"solver '{method.solver}' on {counted(y)}: {error}") from error
     if not is_ours:
         scores = solver.decision_function(X[:2])
         if not isinstance(scores, np.ndarray) or scores.shape != (2,):

@@ -131,8 +131,12 @@ def _resampled(sampler: Any, X: Any, y: np.ndarray, method: MethodConfig) -> tup
     except (ValueError, RuntimeError) as error:
         if catalogue.sampler(method.sampler).is_ours and str(error).startswith("Expected"):  # in words of our own
             raise
-        counts = f"{len(y)} training rows, {min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))} of the rarer class"
-        raise ValueError(f"sampler '{method.sampler}' on {counts}: {error}") from error
+        raise ValueError(f"sampler '{method.sampler}' on {counted(y)}: {error}") from error
+
+
+def counted(y: np.ndarray) -> str:
+    """Return how many training rows there are, in words."""
+    return f"{len(y)} training rows, {min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))} of the rarer class"
 
 
 def _fit_neighbours(sampler: Any, y: np.ndarray, method: MethodConfig) -> None:

@@ -7,6 +7,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import scale
 
@@ -370,3 +371,14 @@ def test_a_stream_that_was_mapped_from_a_file_goes_on(model, tmp_path):
     joblib.dump(whole, tmp_path / "model")
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")
     assert_array_equal(mapped.partial_fit(X[30:], y[30:]).coef_, whole.partial_fit(X[30:], y[30:]).coef_)
+
+
+def test_a_first_fit_that_fails_leaves_an_unfitted_model():
+    X, y = np.array([[0.0], [1.0], [2.0]]), [0, 1, 1]
+    model = LinearSVM()
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="none in one class"):
+        model.fit(X, y, sample_weight=[0.0, 1.0, 1.0])
+    assert vars(model) == before
+    with pytest.raises(NotFittedError):
+        model.predict(X)

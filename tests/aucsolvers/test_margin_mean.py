@@ -402,3 +402,31 @@ def test_a_linear_fit_has_no_gamma():
     X, y = overlapping(5, 9)
     model = MarginMeanSVM(kernel="rbf", gamma="loo").fit(X, y)
     assert model.gamma_ > 0 and not hasattr(model.set_params(kernel="linear").fit(X, y), "gamma_")
+
+
+def drawn(n=60):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    return X, X[:, 0] + rng.normal(size=n) > 0
+
+
+def test_a_gaussian_fit_after_a_linear_one_is_as_a_fresh_one():
+    X, y = drawn()
+    model = MarginMeanSVM(random_state=0).fit(X, y).set_params(kernel="rbf").fit(X, y)
+    fresh = MarginMeanSVM(kernel="rbf", random_state=0).fit(X, y)
+    assert_array_equal(model.decision_function(X), fresh.decision_function(X))
+    assert not hasattr(model, "coef_")
+
+
+def test_iterations_of_a_kernel_machine_are_steps_in_units_of_rows_rounded_up():
+    X, y = drawn()
+    model = MarginMeanSVM(1.0, 10.0, kernel="rbf", tol=1e-3).fit(X, y)
+    updates = int(model.history_["updates"][-1])
+    assert updates % 60 and model.n_iter_ == updates // 60 + 1
+
+
+def test_the_most_steps_of_a_kernel_machine_are_in_units_of_rows():
+    X, y = drawn()
+    with pytest.warns(ConvergenceWarning):
+        model = MarginMeanSVM(kernel="rbf", max_iter=1, tol=0).fit(X, y)
+    assert model.n_iter_ == 1 and model.history_["updates"][-1] == 60

@@ -247,7 +247,13 @@ class TestSmoothedThreshold:
         rng = np.random.default_rng(0)
         y, spread = np.repeat([1 - tied, tied], [40, 3]), 2.0 * tied - 1.0
         scores = np.r_[rng.normal(0.0, 1.0, 40), np.full(3, 2.0 * spread)]
-        assert 0.5 < spread * metrics.smoothed_gmean_threshold(y, scores) < 1.5
+        expected, step = self.reference(y, scores)
+        assert metrics.smoothed_gmean_threshold(y, scores) == pytest.approx(expected, abs=step)
+
+    def test_quantiles_of_many_rows_turn_with_the_classes(self):
+        y, scores = self.drawn(np.random.default_rng(0), 2_000, 4_000)
+        cut, turned = metrics.smoothed_gmean_threshold(y, scores), metrics.smoothed_gmean_threshold(1 - y, -scores)
+        assert cut == pytest.approx(-turned, abs=1e-6)
 
     def test_equal_scores_are_cut_as_they_are(self):
         y = [0, 0, 0, 1, 1]

@@ -317,3 +317,35 @@ class TestRefusals:
     def test_one_class_is_an_error(self):
         with pytest.raises(ValueError, match="class"):
             MWMOTE().fit_resample([[0.0], [1.0]], [0, 0])
+
+
+def test_of_more_duplicates_than_are_asked_for_the_last_is_one_too_many():
+    X = np.zeros((6, 1))
+    nearest = [module._neighbours(X, X[[i]], 2)[1][0] for i in range(6)]
+    row = next(i for i in range(6) if i not in nearest[i])
+    is_minority = np.isin(np.arange(6), [row, nearest[row][1]])
+    assert row not in module.without_noise(X, is_minority, 1)
+
+
+def test_weights_are_computed_a_block_at_a_time(monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_BYTES", 2**20)
+    rng = np.random.default_rng(0)
+    minority, border = rng.normal(size=(200, 2)), rng.normal(size=(5000, 2))
+    module.selection_weights(minority, border[:10], 100, 5.0, 2.0)
+    tracemalloc.start()
+    try:
+        module.selection_weights(minority, border, 100, 5.0, 2.0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * 2**20  # all at once are 5000 x 100 numbers, 4 MB each array
+
+
+def test_each_class_has_a_stream_of_its_own():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), np.repeat([0, 1, 2], [140, 30, 30])
+    made = []
+    for count in (60, 80):
+        more, labels = MWMOTE(sampling_strategy={1: count, 2: 60}, random_state=0).fit_resample(X, y)
+        made.append(more[200:][labels[200:] == 2])
+    assert_array_equal(*made)

@@ -514,3 +514,28 @@ def test_an_epoch_of_any_number_of_pairs_begins_at_once(order):
     finally:
         tracemalloc.stop()
     assert len(rows) == len(columns) == module.CHUNK and peak < 64 * 2**20
+
+
+def test_rows_that_differ_by_where_they_end_alone_are_other_rows():
+    """Same entries, same columns: of the first row here, of the second there."""
+    y = np.array([1, 0, 1, 0])
+    one = sparse.csr_array(([1.0, 2.0, 3.0, 1.0], [0, 1, 0, 1], [0, 2, 3, 4, 4]), shape=(4, 2))
+    other = sparse.csr_array(([1.0, 2.0, 3.0, 1.0], [0, 1, 0, 1], [0, 1, 3, 3, 4]), shape=(4, 2))
+    assert module._fingerprint(one, y) != module._fingerprint(other, y)
+
+
+def test_random_draws_meet_the_first_and_the_last_row_of_either_class():
+    rows, columns = np.hstack(
+        list(epoch_visits("random", 7, 11, np.random.default_rng(0)))
+        + list(epoch_visits("random", 7, 11, np.random.default_rng(1)))
+    )
+    assert set(rows.tolist()) == set(range(7)) and set(columns.tolist()) == set(range(11))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_dual_variables_of_as_many_pairs_but_other_classes_start_cold():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(13, 3))
+    first, second = np.arange(13) < 4, np.arange(13) < 9  # 4 x 9 and 9 x 4 pairs
+    model = AUCSDCD(0.1, warm_start=True, random_state=0).fit(X, first).fit(X, second)
+    np.testing.assert_array_equal(model.coef_, AUCSDCD(0.1, random_state=0).fit(X, second).coef_)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad
 
 from aucsolvers._ranking import (
+    ROUNDED_MIDDLE,
     Ranking,
     _radix_sorted,
     argsort,
@@ -16,8 +17,10 @@ from aucsolvers._ranking import (
     auc_of_classes,
     bucket_grid,
     count_below,
+    tied,
     won_pairs,
 )
+from aucsolvers.metrics import best_gmean_threshold
 
 # few distinct values: ties within and across the classes; and magnitudes whose sums overflow
 SCORES = st.one_of(st.integers(-3, 3).map(float), st.floats(-1.7e308, 1.7e308), st.floats(-1.0, 1.0))
@@ -48,6 +51,7 @@ def slow_threshold(scores, positive):
         return values[-1]
     low, high = next(c[2:] for c in cuts if c[:2] == best)
     middle = low / 2 + high / 2
+    middle = 0.0 if abs(middle) <= ROUNDED_MIDDLE * (high - low) else middle
     return middle if low <= middle < high else low
 
 
@@ -145,3 +149,33 @@ def test_scores_are_put_in_order(draw, n):
     order = argsort(scores)
     np.testing.assert_array_equal(np.sort(order), np.arange(n))
     np.testing.assert_array_equal(scores[order], np.sort(scores))
+
+
+def test_a_middle_that_is_0_but_for_rounding_is_0():
+    assert best_gmean_threshold([0, 1], [-1.0, 1.0 + 2**-52]) == 0.0
+    assert best_gmean_threshold([0, 1], [-1.0, 1.0 + 2**-40]) == 2**-41
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pairs_of_whole_numbers_with_a_margin_of_1_have_no_slope(seed):
+    """Centred by their mean they were rounded to either side."""
+    rng = np.random.default_rng(seed)
+    scores, positive = rng.integers(-3, 4, 30).astype(float), np.arange(30) % 3 == 0
+    violated = (scores[positive][:, None] - scores[~positive]) < 1.0
+    slopes = Ranking(scores, positive).pair_hinge()[1]
+    np.testing.assert_allclose(slopes[positive], -violated.sum(axis=1) / violated.size, rtol=1e-15)
+    np.testing.assert_allclose(slopes[~positive], violated.sum(axis=0) / violated.size, rtol=1e-15)
+
+
+def test_hinge_survives_a_large_common_offset():
+    # multiples of 1/8 below 2^43 are floats, so the moved scores are exact
+    rng = np.random.default_rng(0)
+    scores, positive = rng.integers(-20, 20, 300) / 8.0, np.arange(300) % 3 == 0
+    value, _ = Ranking(scores, positive).pair_hinge()
+    moved = Ranking(scores + 2.0**43, positive).pair_hinge()[0]
+    assert moved == pytest.approx(value, rel=1e-12)
+
+
+def test_scores_too_large_for_their_unit_stay_as_they_are():
+    scores = np.array([1e300, -2.0, 3.0])
+    np.testing.assert_array_equal(tied(scores, 1e-20), scores)

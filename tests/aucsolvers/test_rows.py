@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,9 @@ from aucsolvers._rows import (
     checked_rows,
     dot,
     dot_four,
+    filled_up,
     in_lines,
+    largest_feature,
     leave,
     most_readings,
     row_products,
@@ -32,6 +35,7 @@ from aucsolvers._rows import (
     squared_norms,
     squares_are_small,
     weighted_row_sum,
+    well_formed,
     with_short_indices,
     zeros_in_lines,
 )
@@ -340,3 +344,48 @@ def test_one_reading_sees_that_features_are_finite_and_small(storage):
     single = storage(np.array([[1e30], [1.0]], dtype=np.float32))
     assert not squares_are_small(single)
     check_squares(single)
+
+
+def test_a_sum_of_all_rows_in_single_precision_copies_none():
+    X = np.ones((20_000, 50), dtype=np.float32)
+    weights = np.full(len(X), 0.1)
+    weighted_row_sum(X, weights)  # compiles
+    tracemalloc.start()
+    try:
+        total = weighted_row_sum(X, weights)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert_allclose(total, 2000.0, rtol=1e-10)
+    assert peak < X.nbytes
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_filled_up_rows_are_those_that_were_there_and_zeros(form):
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    filled = filled_up(form(X))
+    filled = filled.toarray() if sparse.issparse(filled) else filled
+    assert filled.shape == (192, 3)
+    assert_array_equal(filled[:5], X)
+    assert not filled[5:].any()
+
+
+def test_data_shorter_than_their_indices_are_damaged():
+    X = sparse.csr_array(np.eye(3))
+    X.data = X.data[:2]
+    with pytest.raises(ValueError, match="damaged"):
+        well_formed(X)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 30), (1000, 2)])
+def test_rows_of_the_largest_features_have_sums_of_squares_that_are_numbers(shape):
+    """Also those of their differences: four times as much, and half of what is left."""
+    X = np.full(shape, 1.0)
+    X *= 0.999 * largest_feature(X)
+    assert np.isfinite(8.0 * np.square(X).sum())
+
+
+def test_features_too_large_by_a_little_are_not_called_small():
+    X = np.zeros((100, 30))
+    X[3, 4] = 1.01 * largest_feature(X)
+    assert not squares_are_small(X)

@@ -777,4 +777,15 @@ def test_the_rounding_that_is_allowed_for_is_none_where_no_row_has_a_loss():
     assert problem.rounding_of_losses(np.array([2.0, 1e9]), w) == 0.0
     # C ||x|| ||w|| eps of the one row that has a loss: 5 * 5 * 1
     told = problem.rounding_of_losses(np.array([-2.0, 3.0]), w)
-    assert told == pytest.approx(25.0 * np.finfo(float).eps, rel=1e-12)
+    assert told == pytest.approx(25.0 * np.finfo(float).eps, rel=1e-12, abs=0.0)
+
+
+@pytest.mark.parametrize("d", [3, 12])
+def test_a_warm_start_with_other_features_leaves_the_weights_of_the_last(d):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 12))
+    y = X[:, 0] + rng.normal(size=100) > 0
+    svm = LinearSVM(tol=1e-9, warm_start=True, random_state=0).fit(X[:, : 15 - d], y).fit(X[:, :d], y)
+    cold = LinearSVM(tol=1e-9, random_state=0).fit(X[:, :d], y)
+    assert svm.status_ == "converged"
+    assert_allclose(svm.objective_, cold.objective_, rtol=1e-8)

@@ -33,7 +33,7 @@ from aucsolvers import (
 )
 from aucsolvers.adapters import ProbabilityScorer
 from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
-from aucsolvers.threshold import left_out_scores
+from aucsolvers.threshold import left_out_scores, standardised
 
 X, y = make_classification(400, 6, n_informative=4, weights=[0.92], flip_y=0.02, class_sep=0.8, random_state=3)
 NEW, TRUTH = X[300:], y[300:]
@@ -277,3 +277,35 @@ def test_a_scorer_that_is_not_to_be_fitted_again_is_taken():
     model = GMeanThreshold(FrozenEstimator(scorer), random_state=0).fit(X[300:], y[300:])
     assert_array_equal(model.estimator_.decision_function(X), scorer.decision_function(X))
     assert gmean(y[300:], model.predict(X[300:])) > 0.9
+
+
+@pytest.mark.parametrize("n_folds", [2, 5])
+def test_there_are_as_many_folds_as_asked_for(n_folds):
+    model = GMeanThreshold(LSSVM(lam=0.1), n_folds=n_folds, random_state=0).fit(X, y)
+    usual = model.estimator_.decision_function(X)
+    for part, held_out in divided(np.arange(len(y)), model):
+        alone = LSSVM(lam=0.1).fit(X[part], y[part]).decision_function(X)
+        expected = left_out_scores(usual, [(part, held_out)], [alone])[held_out]
+        assert model.left_out_scores_[held_out] == pytest.approx(expected, abs=1e-9)
+
+
+def test_rows_that_chance_takes_twice_are_left_out_twice():
+    """In one fold fitted on and in another left out, they would be scored by models that know them."""
+    sampler = RandomUnderSampler(replacement=True, random_state=0)
+    model = GMeanThreshold(LSSVM(lam=0.1), sampler=sampler, random_state=0).fit(X, y)
+    chosen = model.sampler_.sample_indices_
+    assert len(np.unique(chosen)) < len(chosen)
+    usual = model.estimator_.decision_function(X)
+    for part, held_out in divided(np.arange(len(y)), model):
+        alone = LSSVM(lam=0.1).fit(*sampler.fit_resample(X[part], y[part])).decision_function(X)
+        expected = left_out_scores(usual, [(part, held_out)], [alone])[held_out]
+        assert model.left_out_scores_[held_out] == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_sampler_of_an_earlier_fit_is_forgotten():
+    model = GMeanThreshold(LSSVM(lam=0.1), sampler=RandomUnderSampler(random_state=0), random_state=0).fit(X, y)
+    assert not hasattr(model.set_params(sampler=None).fit(X, y), "sampler_")
+
+
+def test_scores_without_a_spread_are_shifted_only():
+    assert_array_equal(standardised(np.array([2.0, 5.0]), np.full(4, 2.0)), [0.0, 3.0])

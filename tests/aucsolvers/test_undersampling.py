@@ -513,3 +513,30 @@ def test_a_kernel_that_is_no_inner_product_is_told_apart_from_a_vanished_hyperpl
         GeometricUnderSampler("u1", estimator=SVC(kernel="sigmoid", class_weight="balanced")).fit_resample(X, y)
     with pytest.raises(TypeError, match="neither precomputed nor callable"):
         GeometricUnderSampler("u1", estimator=SVC(kernel=lambda a, b: a @ b.T)).fit_resample(X, y)
+
+
+@pytest.mark.parametrize("scheme", ["u1", "u2"])
+def test_rows_of_all_classes_have_a_number_of_their_own(scheme):
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat([0, 2, 1], [90, 80, 6]))
+    X = rng.exponential(size=(len(y), 1))
+    sampler = GeometricUnderSampler(scheme, estimator=KnownPlane(), random_state=7)
+    sampler.fit_resample(X, y)
+    uniforms = np.random.default_rng(7).spawn(2)[1].random(170)
+    others = np.flatnonzero(y != 1)
+    expected = np.union1d(np.flatnonzero(y == 1), others[uniforms < sampler.rates_])
+    assert_array_equal(sampler.sample_indices_, expected)
+
+
+def test_the_scheme_of_all_rows_is_that_of_every_part():
+    """99 to 10 is u1, 99 to 9 would be u2, which drops the farthest 9."""
+    rng = np.random.default_rng(0)
+    X, y = rng.exponential(size=(109, 1)), np.repeat([0, 1], [99, 10])
+    sampler = GeometricUnderSampler(estimator=KnownPlane(), random_state=0)
+    sampler.fit_resample(X, y)
+    part = np.arange(108)
+    (kept,) = sampler.kept_of_parts(X, y, [part])
+    alone = GeometricUnderSampler("u1", estimator=KnownPlane(), random_state=0)
+    alone.fit_resample(X[part], y[part])
+    assert sampler.scheme_ == "u1"
+    assert_array_equal(kept, part[alone.sample_indices_])

@@ -1,6 +1,7 @@
 """ZOVR against the definition of its estimates, a slow twin with the same draws, and F's exact optimum."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import zeroth_order as module
+from aucsolvers._base import SolverResult
 from aucsolvers._rows import as_rows
 from aucsolvers.kernel_svm import Kernel, KernelSVM
 from aucsolvers.margin_mean import MarginMeanSVM, Terms
@@ -471,6 +473,14 @@ class TestCertificate:
         assert model.history_["updates"][-1] == model.n_iter_ * len(cancer[1])
 
     @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    def test_where_the_margin_mean_weighs_most_the_gap_is_in_units_of_f(self, kernel):
+        """F is far below 0 and far larger than F(0) = 1, of which a gap of 0.002 is beyond its rounding."""
+        X = np.random.default_rng(0).normal(size=(300, 4))
+        model = ZOVR(lam1=1e4, lam2=1.0, kernel=kernel, random_state=0).fit(X, X[:, 0] > 0.8)
+        assert model.status_ == "converged" and model.n_iter_ < 1000 and model.objective_ < -1e6
+        assert 0.0 <= model.dual_gap_ <= 2e-3 * abs(model.objective_)
+
+    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
     @pytest.mark.parametrize("schedule, max_iter", [("averaged", 40), ("source", 300)])
     def test_where_rounds_are_short_it_is_looked_at_later_and_nothing_else_changes(
         self, cancer, kernel, schedule, max_iter, monkeypatch
@@ -511,6 +521,18 @@ class TestKernel:
         assert rest.diagonal().max() <= tol * (1 + 1e-6) and np.linalg.eigvalsh(rest).min() > -1e-9
         assert_array_equal(np.triu(Z[pivots], 1), 0)
         assert len(set(pivots)) == len(pivots) == Z.shape[1]
+        assert Z.flags.c_contiguous
+
+    def test_lapacks_factor_of_a_kept_matrix_is_that_of_the_loop(self, cancer, monkeypatch):
+        X = cancer[0][:150]
+        kernel = Kernel.of(KernelSVM(gamma=0.02), X)
+        factors = []
+        for kept in (0, 10**7):
+            monkeypatch.setattr(module, "KEPT_BYTES", kept)
+            factors.append(pivoted_factor(GramMatrix(kernel, kernel.points(X)), 1e-3, 10**8))
+        (slow, slow_pivots), (fast, fast_pivots) = factors
+        assert_array_equal(fast_pivots, slow_pivots)
+        assert_allclose(fast, slow, atol=1e-10)
 
     @pytest.mark.parametrize("fit_intercept", [True, False])
     def test_answer_is_an_expansion_over_the_pivots_with_the_objective_of_the_kernel_itself(self, fit_intercept):
@@ -652,3 +674,29 @@ class TestDegenerateData:
         (name,) = bad
         with pytest.raises(ValueError, match=f"Expected {name} .*got"):
             ZOVR(**bad).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_the_exact_solvers_bound_is_its_objective_less_its_gap():
+    history = {"dual_gap": np.array([0.9, 0.5])}
+    mine = SolverResult(np.zeros(1), 0.0, 1.0, 0.5, 3, "max_iter", history)
+    found = ZOVR()._with_bound(mine, SimpleNamespace(objective=0.9, dual_gap=0.2))
+    assert found.dual_gap == found.history["dual_gap"][-1] == pytest.approx(0.3)
+    worse = ZOVR()._with_bound(mine, SimpleNamespace(objective=0.9, dual_gap=0.8))
+    assert worse.dual_gap == pytest.approx(0.5)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_dual_points_that_certify_are_feasible(kernel, monkeypatch):
+    """Where K is not kept no ascent clips them afterwards."""
+    monkeypatch.setattr(module, "KEPT_BYTES", 0)
+    certify = module._Certifier.certify
+
+    def checked(self, updates, w, alpha, passes):
+        assert np.all(alpha >= 0) and np.all(alpha <= self.terms.cost)
+        return certify(self, updates, w, alpha, passes)
+
+    monkeypatch.setattr(module._Certifier, "certify", checked)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 4 == 0
+    ZOVR(1.0, 1.0, kernel=kernel, max_iter=5, random_state=0).fit(X, y)

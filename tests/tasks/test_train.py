@@ -273,6 +273,12 @@ def test_scores_of_another_shape_are_refused_in_our_words(form, got, monkeypatch
         fitted({"solver": solver}, blobs())
 
 
+def test_the_error_of_another_packages_solver_says_of_which_and_of_what_rows_it_was():
+    words = r"solver 'sklearn.svm.NuSVC' on \d+ training rows, \d+ of the rarer class: specified nu is infeasible"
+    with pytest.raises(ValueError, match=words):
+        fitted({"solver": "sklearn.svm.NuSVC", "params": {"nu": 0.9}}, blobs())
+
+
 def test_gamma_is_searched_together_with_the_solvers_parameter():
     _, _, model = fitted({"solver": "svm_or", "kernel": "gaussian", "grid": [1e-3, 0.1], "gamma_grid": [1e-4, 2.0]})
     assert model.search["value"] == [1e-3, 0.1] * 2
