@@ -17,6 +17,8 @@ from aucsolvers._rows import REDUCE
 
 LOSSES = ("hinge", "squared_hinge")
 
+NEAR_KINK = 1e-6  # margins: beyond it a row has no loss, whatever its score is rounded to
+
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
 MAX_TRIALS = 30  # of steps, in a line search
 # Of ``best_multiple``: the part of the gap that is left above the least, the first step away from 1, and the ratio from
@@ -88,6 +90,11 @@ def objective_of_best_constant(negative, positive, squared, fit_intercept):
         return 0.5 * b * b + negative * (1.0 + b) ** 2 + positive * (1.0 - b) ** 2
     b = min(1.0, max(-1.0, positive - negative))
     return 0.5 * b * b + negative * (1.0 + b) + positive * (1.0 - b)
+
+
+def may_have_loss(margins):
+    """Tell which rows have a loss, or might have one but for the rounding of their scores."""
+    return margins < 1.0 + NEAR_KINK
 
 
 @kernel(fastmath=REDUCE, error_model="numpy", forceinline=True)

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace, validate_rows
-from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, row_costs
+from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, may_have_loss, row_costs
 from aucsolvers._pairs import squared_distance
 from aucsolvers._params import (
     check_choice,
@@ -131,7 +131,7 @@ class KernelSVM(BinaryScorer):
     objective_ : float
         P at the solution, intercept included in the norm.
     dual_gap_ : float
-        P(f) - D(alpha) >= P(f) - min P: the certificate.
+        P(f) - D(alpha) >= P(f) - min P: the certificate; for the hinge, what the rounding of scores may add included.
     gap_unit_ : float
         P(0) = sum_i C_i, or 1 where that is less: in units of it, gaps of different data compare.
     n_iter_ : int
@@ -412,6 +412,13 @@ class Dual(NamedTuple):
         lengths = np.sqrt(self.curvature)  # |k(x_i, x)| <= length_i length
         return max(1.0, np.abs(self.offset).max(), np.abs(self.beta * lengths).max() * lengths.max())
 
+    def rounding_of_losses(self, scores):
+        """Return what the rounding of scores may change in the sum of the hinge losses: |g| + ||f|| |x| bounds each."""
+        lossy = may_have_loss(self.y * scores)
+        norm = np.sqrt(max(float(self.beta @ (scores - self.offset)), 0.0))
+        bounds = np.abs(self.offset[lossy]) + norm * np.sqrt(self.curvature[lossy] + 1.0)  # 1: of the constant
+        return float(np.finfo(np.float64).eps * (self.cost[lossy] @ bounds))
+
     def scores(self):
         """Return g + f."""
         return self.y - self.pull - self.diagonal * self.beta
@@ -467,9 +474,11 @@ class _Certifier:
         self.trace.add(updates, self.objective, self.gap, told[positive], told[~positive])
 
     def result(self, updates):
-        status = CONVERGED if self.converged else MAX_ITER
-        history = self.trace.as_history()
-        found = self.dual.beta, self.dual.scores(), self.objective, self.gap, updates, status, history
+        scores, history = self.dual.scores(), self.trace.as_history()
+        rounding = 0.0 if self.dual.diagonal.any() else self.dual.rounding_of_losses(scores)
+        gap = history["dual_gap"][-1] = self.gap + rounding
+        status = CONVERGED if gap <= self.target else MAX_ITER
+        found = self.dual.beta, scores, self.objective, gap, updates, status, history
         return KernelResult(*found, self.at_zero, self.target)
 
 

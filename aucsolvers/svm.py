@@ -21,7 +21,16 @@ from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._gram import gram, in_span, is_wide
-from aucsolvers._hinge import FLAT, LOSSES, MAX_TRIALS, best_multiple, dual_bounds, loss_and_gap, row_costs
+from aucsolvers._hinge import (
+    FLAT,
+    LOSSES,
+    MAX_TRIALS,
+    best_multiple,
+    dual_bounds,
+    loss_and_gap,
+    may_have_loss,
+    row_costs,
+)
 from aucsolvers._jit import kernel
 from aucsolvers._params import (
     as_generator,
@@ -70,7 +79,6 @@ LARGEST_HESSIAN = 2048  # features: the matrix then takes 32 MiB
 WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
 NARROWING = 2.0
 POLISHED_ENTRIES = 2**11  # at most so many entries of X are solved to rounding: some tens of microseconds
-NEAR_KINK = 1e-6  # margins: beyond it a row has no loss, whatever its score is rounded to
 ROUNDED = 1e-15  # of P: what a gap may be that nothing but rounding is left of
 # Steps that neither made the gap smaller, by more than its last digits, nor promised to lower P by such a part of it,
 # after which rounding is taken to be the reason.
@@ -385,7 +393,7 @@ class _Problem:
 
     def rounding_of_losses(self, margins, w):
         """Return what the rounding of scores may change in the sum of the hinge losses: ||x~|| ||w~|| bounds each."""
-        lossy = margins < 1.0 + NEAR_KINK
+        lossy = may_have_loss(margins)
         lengths = 1.0 / np.sqrt(self.constants[lossy, 3])
         return float(np.finfo(np.float64).eps * np.sqrt(inner(w, w)) * (self.cost[lossy] @ lengths))
 

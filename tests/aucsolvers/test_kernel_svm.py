@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -779,3 +780,20 @@ def test_kernel_values_that_overflow_are_refused_in_words():
     X, y = np.array([[1e3, 2.0], [0.0, 1.0], [3.0, -1e3], [1.0, 1.0]]), [0, 1, 0, 1]
     with pytest.raises(ValueError, match=r"finite kernel values k\(x, x\), got an overflow: scale the features first"):
         KernelSVM(kernel="poly", degree=60, gamma=1.0).fit(X, y)
+
+
+@pytest.mark.parametrize("cost, status", [(1e3, "converged"), (1e9, "converged"), (1e11, "max_iter")])
+def test_the_gap_allows_for_the_rounding_of_scores(cost, status):
+    """With C = 1e9 it was 1.388e-5, that of the same dual point in longer numbers 1.423e-5."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 30)), np.where(rng.random(200) < 0.1, 1, -1)
+    X[:, 0] += 4 * y
+    svm = KernelSVM(cost, gamma=0.03, cache_bytes=2**24)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        svm.fit(X, y)
+    exact, beta = X.astype(np.longdouble), full_beta(svm, 200).astype(np.longdouble)
+    scores = (np.exp(np.longdouble(-0.03) * np.square(exact[:, None] - exact).sum(axis=2)) + 1) @ beta
+    objective = beta @ scores / 2 + cost * np.maximum(0, 1 - y * scores).sum()
+    assert svm.dual_gap_ >= float(objective - (np.abs(beta).sum() - beta @ scores / 2)) > 0.0
+    assert svm.status_ == status

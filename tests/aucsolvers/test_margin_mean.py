@@ -253,7 +253,7 @@ class TestCertificate:
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     def test_kernel_steps_end_where_only_rounding_is_left(self):
         svm = MarginMeanSVM(kernel="rbf", tol=0.0).fit(*overlapping())
-        assert svm.dual_gap_ < 1e-12 and svm.n_iter_ < 1000
+        assert svm.dual_gap_ < 2e-12 and svm.n_iter_ < 1000  # the rounding of scores, times lam2, makes most of it
 
 
 class TestThreshold:
