@@ -143,13 +143,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             # the positive root of squares m^2 + n_rows m = most
             fitting = int(2 * most / (n_rows + math.sqrt(n_rows**2 + 4 * squares * most)))
             fit = ", what their fit takes included" if squares else ""
-            less = (
-                f"Lower n_components to {fitting}"
-                if fitting
-                else "Transform fewer rows at a time"
-                if not squares
-                else "Fit to fewer rows"
-            )
+            fewer = "Fit to fewer rows" if squares else "Transform fewer rows at a time"
+            less = f"Lower n_components to {fitting}" if fitting else fewer
             raise ValueError(
                 f"Expected kernel features of at most max_feature_bytes={self.max_feature_bytes} bytes, got {n_rows} "
                 f"rows x {columns} components of float64, which need {needed} bytes{fit}. {less}, or raise "
