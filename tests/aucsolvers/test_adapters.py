@@ -1,11 +1,14 @@
 """What other libraries' estimators are wrapped in: scores as they answer, of two classes."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import get_tags
 
 from aucsolvers.adapters import ProbabilityScorer, ScoreColumn, unwrapped
 
@@ -41,3 +44,17 @@ def test_a_score_column_is_its_own_score():
     model = ScoreColumn().fit(np.zeros((2, 1)), [-1, 1])
     assert model.decision_function([[0.5], [-2.0]]).tolist() == [0.5, -2.0]
     assert model.predict([[0.5], [-2.0]]).tolist() == [1, -1]
+
+
+def test_a_wrapper_takes_what_its_classifier_takes():
+    """Sparse rows, say: a chain is made sparse where its solver says so."""
+    for estimator in (GaussianNB(), KNeighborsClassifier()):
+        assert get_tags(ProbabilityScorer(estimator)).input_tags == get_tags(estimator).input_tags
+
+
+def test_columns_of_an_earlier_fit_are_forgotten():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    y = np.arange(20) % 2
+    model = ProbabilityScorer(GaussianNB()).fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert not hasattr(model.fit(X, y), "feature_names_in_")

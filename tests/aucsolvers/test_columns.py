@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from aucsolvers import TextImputer
+from aucsolvers.columns import plain_column
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, "", "  "])
@@ -37,3 +38,16 @@ def test_columns_are_those_of_the_fit():
     with pytest.raises(ValueError, match="3 features"):
         TextImputer().fit(np.full((2, 2), "x", dtype=object)).transform(np.full((2, 3), "x", dtype=object))
     assert TextImputer().fit_transform([["x ", None]]).tolist() == [["x", "(missing)"]]
+
+
+def test_the_two_zeros_are_one_value():
+    for column in (pd.Series([-0.0, 0.0]), pd.Series([-0.0, 0.0], dtype="Float64")):
+        assert not np.signbit(plain_column(column)).any()
+
+
+def test_a_moment_is_one_number_in_every_zone():
+    utc = pd.Series(pd.to_datetime(["2024-07-01 12:00", "1969-12-31 23:59:59.5", None], format="ISO8601")).dt.tz_localize("UTC")
+    expected = plain_column(utc)
+    assert expected[:2].tolist() == [1719835200.0, -0.5] and np.isnan(expected[2])
+    for zone in ("Asia/Tokyo", "America/New_York"):
+        assert np.array_equal(plain_column(utc.dt.tz_convert(zone)), expected, equal_nan=True)

@@ -5,10 +5,12 @@ import pickle
 import numpy as np
 import pytest
 import skops.io
-from sklearn.base import clone
+from scipy.sparse import csr_matrix, issparse
+from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from aucsolvers import AUCMSGD, AUCSDCD, LSSVM, LinearSVM, Ranker
 from aucsolvers.metrics import best_gmean_threshold, gmean
@@ -52,3 +54,34 @@ def test_storage_keeps_every_bit(ranker, data):
     for copy in (pickle.loads(pickle.dumps(ranker)), skops.io.loads(stored, trusted=types)):
         assert np.array_equal(copy.predict(X), ranker.predict(X))
         assert np.array_equal(copy.classify(X), ranker.classify(X))
+
+
+class Told(BaseEstimator):
+    """A scorer that notes what it is given, and by how many threads BLAS would multiply it."""
+
+    def decision_function(self, X):
+        self.given = X
+        self.threads = {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+        return np.asarray(X.sum(axis=1)).ravel()
+
+
+def test_a_score_of_the_threshold_itself_is_negative():
+    ranker = Ranker(Told(), threshold=2.0, positive_label="yes", negative_label="no")
+    assert ranker.classify(np.array([[1.0], [2.0], [3.0]])).tolist() == ["no", "no", "yes"]
+
+
+def test_arrays_for_a_scorer_of_sparse_rows_are_brought_to_csr():
+    for sparse in (False, True):
+        ranker = Ranker(Told(), sparse=sparse)
+        ranker.predict(np.eye(3))
+        assert issparse(ranker.scorer.given) == sparse
+        ranker.predict(csr_matrix(np.eye(3)))
+        assert issparse(ranker.scorer.given)
+
+
+def test_a_server_scores_on_one_thread():
+    ranker = Ranker(Told())
+    with threadpool_limits(2, user_api="blas"):
+        assert {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"} == {2}
+        ranker.predict(np.eye(3))
+    assert ranker.scorer.threads == {1}

@@ -10,7 +10,8 @@ from sklearn.preprocessing import scale
 
 from aucsolvers import reservoir as module
 from aucsolvers.metrics import pairwise_hinge_gradient
-from aucsolvers.reservoir import OAMGra, OAMInf, OAMSeq
+from aucsolvers.pairwise_hinge import AUCSDCD
+from aucsolvers.reservoir import OAMGra, OAMInf, OAMSeq, size_in_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -159,3 +160,41 @@ class TestMemory:
 def test_a_buffer_beyond_memory_is_refused():
     with pytest.raises(ValueError, match=r"Expected buffer_size to be at most 134217728, got 10000000000.* OAMInf"):
         OAMSeq(buffer_size=10**10).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("solver", [OAMSeq, OAMGra])
+@pytest.mark.parametrize("lam", [1.0, 0.1, 1e-2])
+def test_a_bound_holds_where_one_class_alone_outgrows_its_buffer(solver, lam):
+    """Weights C_t grow with the rows of the class of more: a bound by those of the rarer one was above the minimum."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(400) % 100 == 50, 1, -1)
+    X = rng.normal(size=(400, 5)) + 0.5 * (y > 0)[:, None]
+    exact = AUCSDCD(lam=lam, tol=1e-7, max_iter=3000, random_state=0).fit(X, y)
+    for seed in range(3):
+        model = solver(lam=lam, buffer_size=4, tol=0, random_state=seed).fit(X, y)
+        history = model.history_
+        assert np.all(history["dual_gap"] >= history["objective"] - exact.objective_ - exact.dual_gap_)
+
+
+@pytest.mark.parametrize("solver", [OAMSeq, OAMGra])
+def test_the_steps_that_bound_are_those_taken(solver):
+    """With lam this large every pair is violated when it is met, and has the dual variable lam k t = 1."""
+    X, y = arriving(60)
+    model = solver(lam=1e4, buffer_size=1000, shuffle=False).fit(X, y)
+    assert model._stream["steps"][0] == pytest.approx(1.0 / 1e4, rel=1e-12)
+
+
+def test_a_pair_at_a_margin_of_exactly_1_moves_the_gradient_update():
+    """Zhao et al. (2011), algorithm 4, and the docstring: w'v <= 1."""
+    model = OAMGra(lam=0.25, n_pairs=4).partial_fit([[0.0], [1.0]], [0, 1])
+    assert model.coef_.item() == 1.0
+    assert model.partial_fit([[1.0]], [1]).coef_.item() == 2.0
+
+
+def test_a_sparse_matrix_takes_its_indices_too():
+    X = sparse.csr_array(np.eye(7))
+    assert size_in_bytes(X) == 7 * 8 + 7 * X.indices.itemsize + 8 * X.indptr.itemsize
+
+
+def test_the_largest_buffer_is_allowed():
+    OAMSeq(buffer_size=2**27).check_parameters()

@@ -700,3 +700,21 @@ def test_dual_points_that_certify_are_feasible(kernel, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), np.arange(60) % 4 == 0
     ZOVR(1.0, 1.0, kernel=kernel, max_iter=5, random_state=0).fit(X, y)
+
+
+def test_memory_that_just_suffices_does():
+    X, y = overlapping()
+    assert np.isfinite(ZOVR(schedule="source", max_bytes=5400, max_iter=1).fit(X, y).objective_)
+
+
+def test_coordinates_that_just_fit_are_not_refused(monkeypatch):
+    """Both ways of making them, with exactly the rank that they have."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(4, 3)), 15, axis=0)  # four different rows: rank 4 at most
+    y = np.where(np.arange(60) % 3 == 0, 1, -1)
+    for kept in (module.KEPT_BYTES, 0):
+        monkeypatch.setattr(module, "KEPT_BYTES", kept)
+        model = ZOVR(kernel="rbf", max_iter=1, certify=False, max_bytes=4 * 16 * 60).fit(X, y)
+        assert np.isfinite(model.objective_)
+        with pytest.raises(ValueError, match="of more than 3 coordinates"):
+            ZOVR(kernel="rbf", max_iter=1, certify=False, max_bytes=4 * 16 * 60 - 1).fit(X, y)

@@ -143,3 +143,16 @@ class TestMinority:
         classes = classes_of([1.0, 2.0, 2.0], conversion="minority_positive")
         assert (classes.positive, classes.negative) == ("1", "2")
         assert classes.y.tolist() == np.array([1, -1, -1]).tolist()
+
+
+def test_of_two_equal_halves_the_drawn_one_is_positive():
+    """Which labels are positive is the seed's to say: with < they were all the other ones."""
+    labels = list("abcd") * 5
+    drawn = {"abcd"[i] for i in np.random.default_rng(4).permutation(4)[:2]}
+    sides = classes_of(labels, conversion="random_halves", seed=4).sides
+    assert {label for label, side in sides.items() if side == 1} == drawn
+
+
+def test_the_datas_own_ratio_thins_nothing():
+    y = classes_of(["a"] * 10 + ["b"] * 30, positive="a", to_ratio=3.0).y
+    assert (y > 0).sum() == 10 and (y < 0).sum() == 30

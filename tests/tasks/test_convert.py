@@ -400,3 +400,12 @@ def test_real_files_have_the_rows_features_and_ratio_of_the_sources(mirror, file
     assert (dataset.n_rows, dataset.n_features - own_id) == (int(expected["rows"]), int(expected["features"]))
     if ratio is not None:
         assert dataset.imbalance_ratio == pytest.approx(ratio, abs=0.006 if file.startswith("keel") else 5e-5)
+
+
+def test_every_nan_is_one_value_to_a_digest():
+    """As the docstring says, whatever bits the file or the processor gave it."""
+    other = np.array([0x7FF8_0000_0000_0001, 0xFFF8_0000_0000_0000], dtype=np.uint64).view(np.float64)
+    assert np.isnan(other).all()
+    y = np.array([1, -1], dtype=np.int8)
+    usual, strange = (Table(pd.DataFrame({"a": column}), y) for column in (np.full(2, np.nan), other))
+    assert table_sha256(usual) == table_sha256(strange)

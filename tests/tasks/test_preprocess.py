@@ -159,3 +159,27 @@ class TestManyTexts:
         codes = scaled(X, X, "standard")
         assert codes.shape == (n, texts * 100) and codes.nnz == n * texts  # 320 MB as an array
         assert codes.data.nbytes + codes.indices.nbytes + codes.indptr.nbytes < 8 * n * texts * 2
+
+
+@pytest.mark.parametrize("storage", [lambda X: pd.DataFrame(X, columns=["a"]), csr_matrix])
+def test_ranks_are_among_all_training_rows_however_many(storage):
+    """Of more than 10,000 scikit-learn draws some, by numpy's global generator: no seed of ours decided which."""
+    X = storage(1.0 + np.random.default_rng(0).exponential(size=(12_000, 1)))
+    one, other = (transform(make_preprocessing(X, PreprocessingConfig(scale="quantile")).fit(X), X) for _ in range(2))
+    same = one == other if isinstance(one, np.ndarray) else (one != other).nnz == 0
+    assert np.all(same)
+
+
+@pytest.mark.parametrize(("impute", "value"), [("median", 2.0), ("mean", 4.0), ("most_frequent", 1.0)])
+def test_missing_numbers_are_imputed_as_the_config_says(impute, value):
+    X = pd.DataFrame({"a": [1.0, 1.0, 2.0, 3.0, 13.0, np.nan]})
+    fitted = make_preprocessing(X, PreprocessingConfig(impute=impute, scale="none")).fit(X)
+    assert transform(fitted, X)[-1].tolist() == [value]
+
+
+def test_a_text_that_training_had_not_is_a_rare_one():
+    """As docs say of new rows: with rare texts that share a column it has that one, and not none."""
+    X = pd.DataFrame({"shop": ["north"] * 5 + ["south"] * 5 + ["rare", "scarce"]})
+    fitted = make_preprocessing(X, PreprocessingConfig(max_categories=3, scale="none")).fit(X)
+    codes = transform(fitted, pd.DataFrame({"shop": ["never seen", "rare", "north"]}))
+    assert np.array_equal(codes[0], codes[1]) and codes[0].sum() == 1 and not np.array_equal(codes[0], codes[2])

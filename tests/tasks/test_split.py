@@ -13,6 +13,7 @@ from tasks.convert import convert, load
 from tasks.download import download
 from tasks.errors import BadInput
 from tasks.search import choose
+from tasks.seeds import seed_for
 from tasks.split import REFIT, HeldOut, all_rows, make_splits, row_keys, split
 from tasks.train import fit_model
 from tasks.undersample import draw_sample
@@ -251,3 +252,20 @@ def test_load_gives_rows_that_the_rule_was_made_for(tmp_path):
     frame[["fraud", "shop", "amount"]].to_csv(tmp_path / "other.csv", index=False)
     other = convert.fn(download.fn("claims", str(tmp_path / "other.csv")), ConversionRule("fraud"))
     np.testing.assert_array_equal(QUARTER.rows(load(dataset).X), QUARTER.rows(load(other).X))
+
+
+def test_copies_kept_together_are_divided_anew_in_each_repeat():
+    """Repeats with one seed were the same folds again: no repeat, and standard deviations of half the truth."""
+    y, groups = np.where(np.arange(120) % 4 == 0, 1, -1), np.arange(120) // 2
+    parts = make_splits(y, 3, 2, 5, groups)
+    assert not any(np.array_equal(one.test, other.test) for one in parts[:3] for other in parts[3:])
+
+
+def test_names_of_a_draw_do_not_run_into_each_other():
+    assert seed_for(1, "inner", 12) != seed_for(1, "inner1", 2) != seed_for(11, "nner", 12)
+    assert seed_for(1, 23) != seed_for(12, 3)
+
+
+def test_rows_held_out_are_drawn_by_a_seed_of_their_own():
+    """Not by the experiment's, by which folds and samples are drawn too."""
+    assert HeldOut.of(0.25, 3) == HeldOut(0.25, seed_for(3, "held out"))

@@ -604,3 +604,20 @@ def test_labels_of_other_packages_solvers_count_from_zero(monkeypatch):
     monkeypatch.setattr(Boosted, "flat", True)
     with pytest.raises(ValueError, match=r"predict_proba of Boosted to return shape \(n_samples, 2\), got \(2,\)"):
         fitted({"solver": solver}, blobs())
+
+
+@pytest.mark.parametrize(("strategy", "n_pos", "n_neg"), [({1: 50}, 50, 80), ({-1: 100}, 20, 100)])
+def test_a_solver_refuses_the_rows_that_the_sampler_made_too(strategy, n_pos, n_neg):
+    """Dual variables are of pairs of rows kept and made: refused now, and not after hours of folds."""
+    table, split = blobs(100), Split(fold=0, train=np.arange(100), test=np.arange(0))
+    for most, refused in ((8 * n_pos * n_neg, False), (8 * n_pos * n_neg - 1, True)):
+        method = {"solver": "sdcd", "sampler": "mwmote", "sampler_params": {"sampling_strategy": strategy}}
+        whole = ExperimentConfig.model_validate(
+            {"datasets": ["wine"], "methods": [method | {"params": {"max_alpha_bytes": most}}]}
+        )
+        sample = draw_sample(table, split, whole.methods[0], whole.preprocessing, 7)
+        if refused:
+            with pytest.raises(ValueError, match=f"{n_pos} x {n_neg} = "):
+                refuse_too_large(whole.methods[0], (sample,))
+        else:
+            refuse_too_large(whole.methods[0], (sample,))
