@@ -46,7 +46,9 @@ def test_the_two_zeros_are_one_value():
 
 
 def test_a_moment_is_one_number_in_every_zone():
-    utc = pd.Series(pd.to_datetime(["2024-07-01 12:00", "1969-12-31 23:59:59.5", None], format="ISO8601")).dt.tz_localize("UTC")
+    utc = pd.Series(
+        pd.to_datetime(["2024-07-01 12:00", "1969-12-31 23:59:59.5", None], format="ISO8601")
+    ).dt.tz_localize("UTC")
     expected = plain_column(utc)
     assert expected[:2].tolist() == [1719835200.0, -0.5] and np.isnan(expected[2])
     for zone in ("Asia/Tokyo", "America/New_York"):

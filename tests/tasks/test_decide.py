@@ -399,3 +399,14 @@ class TestRules:
         assert first.promote <= second.promote
         for one, other in zip(first.judged, second.judged, strict=True):
             assert one.passed <= other.passed and one.value == other.value
+
+
+def test_a_champion_that_ranked_no_better_than_chance_is_no_witness():
+    """An AUC of exactly 0.5 then: backwards now, it says nothing of the labels."""
+    y = np.repeat([1, -1], 20)
+    scores = y + np.linspace(0.0, 0.5, 40)
+    champion = Contender(-scores, 0.0, earlier_auc=0.5)
+    judged = {
+        one.rule: one for one in decide(Rules(max_psi=None, max_ks=None), y, Contender(scores, 0.0), champion).judged
+    }
+    assert judged["label_polarity"].passed

@@ -612,3 +612,15 @@ class Strange:
 
     def __init__(self):
         self.value = 1
+
+
+def test_rows_at_the_threshold_itself_are_counted_as_they_are_labelled(tmp_path):
+    claims().to_csv(tmp_path / "claims.csv", index=False)
+    table = as_table(tmp_path / "claims.csv", ConversionRule("fraud", drop=("id",)))
+    model = kept(table)
+    model.ranker.threshold = float(model.ranker.predict(table.X)[7])
+    raw = download.fn("d", str(tmp_path / "claims.csv"))
+    done = predict(model, raw, tmp_path / "out.parquet", {})
+    told = pd.read_parquet(tmp_path / "out.parquet")
+    assert (told["score"] == model.ranker.threshold).any()
+    assert done.positive == (told["predicted"] == "yes").sum()

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from aucsolvers import LSSVM, Ranker
 from aucsolvers.metrics import auc, gmean
+from tasks import calibrate
 from tasks import search as search_module
 from tasks.calibrate import calibration_splits, fit_calibrator, out_of_fold_scores
 from tasks.cell import compute, divide, plainly
@@ -621,3 +623,32 @@ def test_a_solver_refuses_the_rows_that_the_sampler_made_too(strategy, n_pos, n_
                 refuse_too_large(whole.methods[0], (sample,))
         else:
             refuse_too_large(whole.methods[0], (sample,))
+
+
+def test_each_inner_fold_draws_by_a_seed_of_its_own(monkeypatch):
+    drawn, draw = [], search_module.draw_sample
+    monkeypatch.setattr(search_module, "draw_sample", lambda *given: drawn.append(given[-1]) or draw(*given))
+    method = {"solver": "ls_svm", "sampler": "random", "grid": [0.1, 1.0]}
+    whole = ExperimentConfig.model_validate(
+        {"datasets": ["wine"], "methods": [method], "validation": {"inner_folds": 3}}
+    )
+    search_module.search_parameters(blobs(), whole.methods[0], whole, 4)
+    assert drawn == [seed_for(4, "inner", fold) for fold in range(3)]
+
+
+def test_a_fold_whose_copies_do_not_divide_settles_the_threshold_of_all(monkeypatch):
+    """Of four points thirty times each, three are in one fold and do not divide; the other folds' rows do."""
+    rng = np.random.default_rng(0)
+    copies = pd.DataFrame({"a": np.repeat([0.0, 1.0, 2.0, 3.0], 30), "b": np.repeat([0.0, 2.0, 4.0, 6.0], 30)})
+    apart = pd.DataFrame(rng.normal(size=(120, 2)), columns=["a", "b"])
+    y = np.concatenate([np.repeat([1, -1, -1, -1], 30), np.where(np.arange(120) % 6 == 0, 1, -1)]).astype(np.int8)
+    table = Table(pd.concat([copies, apart], ignore_index=True), y)
+    monkeypatch.setattr(calibrate, "load", lambda dataset: table)
+    method = {"solver": "kernel_svm"}
+    whole = ExperimentConfig.model_validate(
+        {"datasets": ["wine"], "methods": [method], "validation": {"split": "grouped_by_duplicates"}}
+    )
+    undivided, divided = Split(0, np.arange(120), np.arange(0)), Split(1, np.arange(120, 240), np.arange(0))
+    for splits, rule in (((divided,), "out_of_fold_smoothed"), ((undivided, divided), "training")):
+        settled = calibrate.settle_threshold(whole, whole.methods[0], SimpleNamespace(), splits, 3)
+        assert settled.validation.threshold == rule
