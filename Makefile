@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 demo: $(STAMP)
 	$(BIN)/aucflow run configs/experiments/quickstart.yaml
 
-# more workers than CI has cores, for many tests wait for a server to start; those that take longest come first, and last the many short ones
+# more workers than CI has cores, for many tests wait for a server to start; the files that take longest come first
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests/flows tests/tasks tests
 

@@ -92,6 +92,11 @@ def objective_of_best_constant(negative, positive, squared, fit_intercept):
     return 0.5 * b * b + negative * (1.0 + b) + positive * (1.0 - b)
 
 
+def is_certified(gap, rounding, target):
+    """Tell whether a gap will do with what rounding may add; where that alone is more, no further step would help."""
+    return gap <= target and (gap + rounding <= target or rounding > target)
+
+
 def may_have_loss(margins):
     """Tell which rows have a loss, or might have one but for the rounding of their scores."""
     return margins < 1.0 + NEAR_KINK

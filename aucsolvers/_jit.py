@@ -17,10 +17,8 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 logger = logging.getLogger(__name__)
 
 LONGEST_CALL = 2**26  # multiply-adds of a kernel between two looks at signals: some hundredths of a second
-
-
 HERE = Path(__file__).parent
-IMPORTED = re.compile(rb"^ *from aucsolvers\.(\w+) import", re.MULTILINE)
+IMPORTED = re.compile(rb"^ *from aucsolvers(?:\.(\w+) import|  *import (\w+))", re.MULTILINE)
 
 
 class KernelCache(FunctionCache):
@@ -36,7 +34,10 @@ class KernelCache(FunctionCache):
 
     def __init__(self, function):
         super().__init__(function)
-        stamp = digest_of_sources(Path(function.__code__.co_filename))
+        try:
+            stamp = digest_of_sources(Path(function.__code__.co_filename))
+        except OSError:  # the source is no file, but in an archive or a notebook: numba's own stamp stays
+            return
         self._cache_file = IndexDataCacheFile(self.cache_path, self._impl.filename_base, stamp)
 
     def save_overload(self, sig, data):
@@ -46,22 +47,29 @@ class KernelCache(FunctionCache):
 
 
 def digest_of_sources(path):
-    """Return the SHA-256 of a file and of the modules of this package that it imports, directly or not."""
-    known, todo = {}, [path]
+    """Return the SHA-256 of a file and of the modules of this package that it imports, directly or not.
+
+    They are read once: what a process has imported is what they were then.
+    """
+    own, todo = _read(path)
+    known, todo = {path: own}, list(todo)
     while todo:
         path = todo.pop()
         if path not in known:
-            known[path], imported = _read(path)
+            known[path], imported = _read_once(path)
             todo += imported
     return hashlib.sha256(b"".join(known.values())).hexdigest()
 
 
-@cache
 def _read(path):
     """Return the digest of a file, and the modules of this package that it imports."""
     source = path.read_bytes()
-    imported = (HERE / f"{name.decode()}.py" for name in IMPORTED.findall(source))
+    names = (b"".join(pair).decode() for pair in IMPORTED.findall(source))
+    imported = (HERE / f"{name}.py" for name in names)
     return hashlib.sha256(source).digest(), tuple(path for path in imported if path.exists())
+
+
+_read_once = cache(_read)
 
 
 def kernel(**options):

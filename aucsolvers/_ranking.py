@@ -32,7 +32,9 @@ class Ranking:
         return doubled_wins / (2 * self.pos.size * self.neg.size), threshold
 
     def pair_hinge(self):
-        """Return 1/k sum_ij max(0, 1 - s_i + s_j) and its slope in each score, 0 at a margin of 1 of whole numbers.
+        """Return 1/k sum_ij max(0, 1 - s_i + s_j) and its slope in each score.
+
+        Where scores are whole numbers, a margin of exactly 1 has slope 0.
 
         With c the number of a row's violated pairs, s_i - 1 < s_j, both are sums over rows: the loss is
         c_neg's_neg - c_pos'(s_pos - 1), the slopes -c_pos and c_neg, all over k. Any shift of all scores cancels;

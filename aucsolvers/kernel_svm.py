@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace, validate_rows
-from aucsolvers._hinge import LOSSES, dual_bounds, loss_and_gap, may_have_loss, row_costs
+from aucsolvers._hinge import LOSSES, dual_bounds, is_certified, loss_and_gap, may_have_loss, row_costs
 from aucsolvers._pairs import squared_distance
 from aucsolvers._params import (
     check_choice,
@@ -338,7 +338,7 @@ def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, ca
     # 1. a feasible dual point, whatever it was feasible for before, and its gradient
     points = kernel.points(X)
     dual = _pose(points, y, cost, kernel, squared, beta, offset)
-    certifier = _Certifier(dual, tol, relative)
+    certifier = _Certifier(dual, kernel.constant, tol, relative)
     certifier.certify(0)
     if offset is None and certifier.objective < certifier.gap:
         # D is below D(0) = 0: what the dual point was optimal for had other units, or another loss
@@ -412,11 +412,16 @@ class Dual(NamedTuple):
         lengths = np.sqrt(self.curvature)  # |k(x_i, x)| <= length_i length
         return max(1.0, np.abs(self.offset).max(), np.abs(self.beta * lengths).max() * lengths.max())
 
-    def rounding_of_losses(self, scores):
-        """Return what the rounding of scores may change in the sum of the hinge losses: |g| + ||f|| |x| bounds each."""
+    def rounding_of_losses(self, scores, constant):
+        """Return what rounding may change in the sum of the hinge losses: eps times a bound on each score.
+
+        That is |g_i| + ||f|| sqrt(k(x_i, x_i) + constant). Squared losses are small where their rounding is.
+        """
+        if self.diagonal.any():
+            return 0.0
         lossy = may_have_loss(self.y * scores)
         norm = np.sqrt(max(float(self.beta @ (scores - self.offset)), 0.0))
-        bounds = np.abs(self.offset[lossy]) + norm * np.sqrt(self.curvature[lossy] + 1.0)  # 1: of the constant
+        bounds = np.abs(self.offset[lossy]) + norm * np.sqrt(self.curvature[lossy] + constant)
         return float(np.finfo(np.float64).eps * (self.cost[lossy] @ bounds))
 
     def scores(self):
@@ -447,10 +452,10 @@ def _pose(points, y, cost, kernel, squared, beta, offset):
 class _Certifier:
     """Certifies the dual point on the way, keeps the trace, and knows when the gap is small enough."""
 
-    def __init__(self, dual, tol, relative):
-        self.dual, self.tol, self.relative, self.trace = dual, tol, relative, Trace()
+    def __init__(self, dual, constant, tol, relative):
+        self.dual, self.constant, self.tol, self.relative, self.trace = dual, constant, tol, relative, Trace()
         self.at_zero = dual.cost.sum()  # P(0) = sum C_i for both losses
-        self.objective = self.gap = None
+        self.objective = self.gap = self.rounding = None
 
     @property
     def target(self):
@@ -464,21 +469,21 @@ class _Certifier:
 
     @property
     def converged(self):
-        return self.gap <= self.target
+        return is_certified(self.gap, self.rounding, self.target)
 
     def certify(self, updates):
         """Record the objective, gap and training AUC of the dual point."""
         scores, positive = self.dual.scores(), self.dual.y > 0
         self.objective, self.gap = self.dual.certificate(scores)
+        self.rounding = self.dual.rounding_of_losses(scores, self.constant)
         told = tied(scores, TIED_WITHIN * self.dual.largest_term())
         self.trace.add(updates, self.objective, self.gap, told[positive], told[~positive])
 
     def result(self, updates):
-        scores, history = self.dual.scores(), self.trace.as_history()
-        rounding = 0.0 if self.dual.diagonal.any() else self.dual.rounding_of_losses(scores)
-        gap = history["dual_gap"][-1] = self.gap + rounding
+        history = self.trace.as_history()
+        gap = history["dual_gap"][-1] = self.gap + self.rounding
         status = CONVERGED if gap <= self.target else MAX_ITER
-        found = self.dual.beta, scores, self.objective, gap, updates, status, history
+        found = self.dual.beta, self.dual.scores(), self.objective, gap, updates, status, history
         return KernelResult(*found, self.at_zero, self.target)
 
 

@@ -63,7 +63,7 @@ class OPAUC(OnlineScorer):
         An upper bound on Q(w) - min Q: Q(w) less the best Q(v) - ||dQ(v)||^2/(2 lam) of the points v in history_ where
         a pass began or ended. It is of Q itself, also if rank approximates the steps. nan after partial_fit.
     gap_unit_ : float
-        1: of other solvers, in whose units gaps compare, it is the objective at w = 0.
+        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
 
     Raises
     ------

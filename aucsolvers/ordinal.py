@@ -123,7 +123,7 @@ class SVMOR(LinearScorer):
         P(coef_) - D(a) >= P(coef_) - min P for the best feasible a seen, or, if that is more, what the rounding of the
         scores may make of it: certifies the objective.
     gap_unit_ : float
-        1: of other solvers, in whose units gaps compare, it is the objective at w = 0.
+        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
     n_iter_ : int
         Newton steps or cutting planes. Newton takes 0 where a warm start was within tol already; planes are made anew.
     status_ : {"converged", "max_iter", "diverged"}

@@ -84,7 +84,7 @@ class AUCSDCD(LinearScorer):
     dual_gap_ : float
         P(w) - D(a) >= P(w) - min P: certifies the objective, up to rounding.
     gap_unit_ : float
-        1: of other solvers, in whose units gaps compare, it is the objective at w = 0.
+        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
     n_iter_ : int
         Epochs done by this fit; 0 if a warm start was within tol already.
     status_ : {"converged", "max_iter", "diverged"}
@@ -220,7 +220,7 @@ class AUCMSGD(LinearScorer):
     dual_gap_ : float
         An upper bound on P(w) - min P; see Notes.
     gap_unit_ : float
-        1: of other solvers, in whose units gaps compare, it is the objective at w = 0.
+        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
 
     Raises
     ------

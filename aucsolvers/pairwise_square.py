@@ -77,7 +77,7 @@ class LSSVM(LinearScorer):
         ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex: certifies the objective. Taken from the
         class moments where they are exact enough, with a bound on their rounding; otherwise from the rows.
     gap_unit_ : float
-        1: of other solvers, in whose units gaps compare, it is the objective at w = 0.
+        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
     gradient_norm_ : float
         ||dQ(w)||, or the bound on it that dual_gap_ is from.
     n_iter_ : int

@@ -63,7 +63,7 @@ class OAMSeq(OnlineScorer):
     dual_gap_ : float
         An upper bound on P(w) - min P, see Notes; nan after partial_fit: it would need the rows.
     gap_unit_ : float
-        1: of other solvers, in whose units gaps compare, it is the objective at w = 0.
+        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
     n_iter_ : int
         Passes made; 1 after partial_fit.
     status_ : {"converged", "max_iter", "diverged"}
@@ -216,8 +216,8 @@ class OAMGra(OAMSeq):
     Notes
     -----
     Cost, memory, determinism and certificates as OAMSeq. The step does not look at ||v||: features should be of unit
-    scale, or lam large, for the first rows not to overshoot. Every w stays finite: no row moves it by
-    more than C_t times the sum of the lengths of its differences v.
+    scale, or lam large, for the first rows not to overshoot. Every w stays finite: no row moves it by more than C_t
+    times the sum of the lengths of its differences v.
 
     References
     ----------
@@ -267,10 +267,10 @@ class OAMInf(OAMSeq):
 
     Notes
     -----
-    The first pass costs O(k d), or O(k nnz per row) for CSR, pass p 2p - 1 times that, for a row meets all rows of
-    the passes before; memory is a copy of all rows seen, again in each pass, and while
-    rows are added a second one. After one pass the steps themselves are the dual variables, so the certificate is
-    AUCSDCD's. Use AUCSDCD to go on to the optimum.
+    The first pass costs O(k d), or O(k nnz per row) for CSR, pass p 2p - 1 times that, for a row meets all rows of the
+    passes before; memory is a copy of all rows seen, again in each pass, and while rows are added a second one. After
+    one pass the steps themselves are the dual variables, so the certificate is AUCSDCD's. Use AUCSDCD to go on to the
+    optimum.
 
     References
     ----------

@@ -85,7 +85,7 @@ class SPDAM(LinearScorer):
     dual_gap_ : float
         ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex: certifies the objective, up to rounding.
     gap_unit_ : float
-        1: of other solvers, in whose units gaps compare, it is the objective at w = 0.
+        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
     rate_ : float
         theta: the factor by which theory bounds the expected squared error from step to step.
     n_iter_ : int

@@ -27,6 +27,7 @@ from aucsolvers._hinge import (
     MAX_TRIALS,
     best_multiple,
     dual_bounds,
+    is_certified,
     loss_and_gap,
     may_have_loss,
     row_costs,
@@ -505,9 +506,7 @@ class _Run:
 
     @property
     def done(self):
-        gap, rounding, target = self.point.gap, self.point.rounding, self.target
-        is_met = gap <= target and (gap + rounding <= target or rounding > target)
-        return is_met or self.passes >= self.max_iter
+        return is_certified(self.point.gap, self.point.rounding, self.target) or self.passes >= self.max_iter
 
     def count(self, passes, updates):
         self.passes += passes

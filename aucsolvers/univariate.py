@@ -47,7 +47,7 @@ class UniExp(OnlineScorer):
         An upper bound on E(w) - min E: E(w) less the best E(v) - ||dE(v)||^2/(2 lam) of the points v in history_ where
         a pass began or ended, since E is lam-strongly convex. nan after partial_fit.
     gap_unit_ : float
-        1: of other solvers, in whose units gaps compare, it is the objective at w = 0.
+        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
 
     Raises
     ------

@@ -69,7 +69,7 @@ SCHEDULES = ("averaged", "source")
 BOUND_TOL = 1e-6  # relative gap to which ``certify`` solves F exactly
 BOUND_PASSES = 100_000
 LARGEST_BASIS = 1024  # vectors: to factorise m of them takes O(d m^2)
-RELATIVE = 5.0  # in units of F(w) a gap may be so much larger, before it ends the rounds, than in units of F(0)
+RELATIVE = 5.0  # in units of |F(w)| a gap that ends the rounds may be so much larger than in units of F(0) or more
 PART_TOL, PART_PASSES = 1e-5, 2000  # gap in units of F(0) to which F is minimised on parts of the rows, and most passes
 ROUNDS_PER_PASS = 8  # of dual coordinate ascent, for the certificate: a pass costs about as much as a round
 KEPT_BYTES = 2**25  # of a Gram matrix that is kept: of 2048 rows
@@ -137,7 +137,7 @@ class ZOVR(MarginMeanScorer):
     tol : float, default=2e-3
         Stop when certificate <= tol * min(max(F(0), |F(w)|), 5 |F(w)|), F(0) = lam2: the default is within 1 % of F. It
         is looked at after max_iter, max_iter/sqrt(2), max_iter/2, ... rounds, rounded down, as soon as they have read
-        2^18 entries of the rows. 0 uses up max_iter.
+        2^18 entries of the rows, and at the end. 0 uses up max_iter.
     max_iter : int or None, default=None
         Most rounds, >= 1. None is 1000 for "source"; for "averaged" as many as read 1e9 entries of X, for "rbf" of the
         rows' coordinates, from 1000 to 300,000. Few data need that many: where a large lam2 separates the classes, min
@@ -395,7 +395,7 @@ def zeroth_order_descent(
         # 2. the answer of the rounds since the last mark, with its certificate
         alpha = np.minimum(terms.cost * (walk.slopes / (t - last)), terms.cost)
         answer = walk.answer(t - last)
-        if t == max_iter or t * walk.read_a_round >= CERTIFIED_FROM:
+        if t == max_iter or t * walk.entries_a_round >= CERTIFIED_FROM:
             answer = certifier.best_multiple(answer) if averaged else answer
             if certifier.certify(t * inner_steps, answer, alpha, 1 + (t - last) // ROUNDS_PER_PASS):
                 break
@@ -411,7 +411,7 @@ def _marks(max_iter):
 class _AlongAxes:
     """Rounds in which a row's directions are all axes, eta = 1/(2 + k), k = 0, 1, ... over all of them.
 
-    ``slopes`` is the sum, over rounds, of the rows' v_i at its first w; ``read_a_round`` counts entries of the rows.
+    ``slopes`` is the sum, over rounds, of the rows' v_i at its first w; ``entries_a_round`` counts entries of the rows.
     """
 
     def __init__(self, rows, terms, bias, mu, variance_reduction, inner_steps, rng):
@@ -424,8 +424,8 @@ class _AlongAxes:
         self.arguments = as_rows(rows), gram, terms.y, bias, *settings
         self.inner_steps, self.rng = inner_steps, rng
         stored = 1 + rows.nnz // n if sparse.issparse(rows) else width
-        self.read_a_round = (n + inner_steps) * stored
-        self.most = max(1, LONGEST_CALL // self.read_a_round)
+        self.entries_a_round = (n + inner_steps) * stored
+        self.most = max(1, LONGEST_CALL // self.entries_a_round)
         self.size = width + int(bias)
         # the constant feature has a weight in any case, 0 without a bias
         self.point, self.total, self.slopes = np.zeros(width + 1), np.zeros(width + 1), np.zeros(n)
@@ -447,15 +447,15 @@ class _AlongAxes:
 class _AlongDrawn:
     """Rounds in which a row has one direction, eta = 1/(2 + k), k = 0, 1, ... in each, or over all without reduction.
 
-    ``slopes`` is the sum, over rounds, of the rows' v_i at its first w.
+    ``slopes`` is the sum, over rounds, of the rows' v_i at its first w; ``entries_a_round`` counts what is read.
     """
 
     def __init__(self, rows, terms, bias, mu, variance_reduction, inner_steps, rng):
         n = len(terms.y)
         self.frame, self.inner_steps, self.rng = _Frame(rows, terms.y, bias, rng), inner_steps, rng
         self.settings, self.reduces = (n * terms.mean, float(n * terms.cost[0]), mu), variance_reduction
-        self.read_a_round = inner_steps * self.frame.count
-        self.most = max(1, LONGEST_CALL // self.read_a_round)
+        self.entries_a_round = inner_steps * self.frame.count
+        self.most = max(1, LONGEST_CALL // self.entries_a_round)
         self.slopes = np.zeros(n)
 
     def go_on(self, t, most):
@@ -580,7 +580,7 @@ class _Certifier:
     @property
     def is_met(self):
         """Tell whether the gap will do."""
-        return self.gap <= self.target
+        return self.gap <= self.target and np.isfinite(self.objective)
 
     def result(self, w, n_iter):
         status = CONVERGED if self.is_met else MAX_ITER
@@ -651,14 +651,16 @@ def pivoted_factor(gram, tol, max_bytes):
     where K is kept O(s^2 rank) by LAPACK, whose products of blocks are up to ten times as fast.
     """
     if gram.kept is not None:
-        upper, order, rank, _ = dpstrf(gram.kept.copy().T, tol=tol, overwrite_a=True)
+        K = gram.kept.copy()
+        np.fill_diagonal(K, gram.diagonal())  # but for rounding, which would choose among equal pivots
+        upper, order, rank, _ = dpstrf(K.T, tol=tol, overwrite_a=True)
         _check_rank(rank, gram.size, max_bytes)
         Z = np.empty((gram.size, rank))
         Z[order - 1] = np.triu(upper[:rank]).T
         return Z, order[:rank] - 1
     residual, pivots = gram.diagonal(), []
     n = len(residual)
-    columns = np.empty((min(n, 1 + _largest_rank(n, max_bytes)), n))  # the system gives memory to those written only
+    columns = np.empty((min(n, _largest_rank(n, max_bytes)), n))  # the system gives memory to those written only
     while len(pivots) < n and residual.max() > tol:
         p, rank = int(residual.argmax()), len(pivots)
         _check_rank(rank + 1, n, max_bytes)

@@ -13,25 +13,30 @@ from typing import Any
 import click
 
 FORMATS = ("csv", "parquet", "svmlight", "keel", "arff", "npz", "idx")
+VERBOSE = ("-v", "--verbose")
 LISTS = ("datasets", "solvers", "samplers", "kernels", "runs", "models")
 
 
-class _Command(click.Command):
-    """A command that can be told to say more."""
+class _Verbose:
+    """A command or a group that can be told to say more: ``main`` looks for the option among all words."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         words = "Show warnings, tracebacks and Prefect's log."
-        self.params.append(click.Option(["-v", "--verbose"], is_flag=True, expose_value=False, help=words))
+        self.params.append(click.Option(VERBOSE, is_flag=True, expose_value=False, help=words))
 
 
-class _Group(click.Group):
+class _Command(_Verbose, click.Command):
+    pass
+
+
+class _Group(_Verbose, click.Group):
     command_class, group_class = _Command, type
 
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Unless -v is there, silence the libraries that the block imports; show a sign of life while it does."""
+    """Show a sign of life while the block imports; silence the libraries that it imports unless -v is given."""
     from flows.quiet import quieten
     from flows.waiting import waiting
 
@@ -263,7 +268,8 @@ class _TargetGroup(_Group):
     """A group whose first word, where it names no command, is what to tell the story of."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in (*self.commands, "-h", "--help"):
+        first = next((word for word in args if word not in VERBOSE), None)
+        if first is not None and first not in (*self.commands, "-h", "--help"):
             args = ["show", *args]
         return super().parse_args(ctx, args)
 
@@ -327,7 +333,7 @@ def ui(port: int) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code; every error is one line on stderr."""
-    verbose = any(a in ("-v", "--verbose") for a in (sys.argv[1:] if arguments is None else arguments))
+    verbose = any(a in VERBOSE for a in (sys.argv[1:] if arguments is None else arguments))
     try:
         code = cli.main(args=arguments, prog_name="aucflow", standalone_mode=False, obj=verbose) or 0
     except click.exceptions.NoArgsIsHelpError as error:

@@ -11,7 +11,7 @@ from typing import Any
 from tasks.calibrate import settle_threshold
 from tasks.catalogue import short_name
 from tasks.check import check
-from tasks.configuration import ExperimentConfig, MethodConfig
+from tasks.configuration import DENSE_ONLY, ExperimentConfig, MethodConfig
 from tasks.errors import BadInput
 from tasks.evaluate import evaluate
 from tasks.search import search
@@ -52,10 +52,11 @@ def divide(dataset: Dataset, config: ExperimentConfig, call: Call = as_task) -> 
 def _refuse_scales(dataset: Dataset, config: ExperimentConfig) -> None:
     """Refuse a method that has no scale for sparse data, where the data are sparse."""
     for method in config.methods if dataset.is_sparse else ():
-        if set(method.scales(config.preprocessing.scales)) == {"piecewise"}:
+        scales = method.scales(config.preprocessing.scales)
+        if set(scales) <= DENSE_ONLY:
             raise BadInput(
-                f"Expected a scale for sparse data for {method.label}, got only 'piecewise', which needs dense data. "
-                "Name another: standard, minmax or quantile."
+                f"Expected {method.label} to have a scale that sparse data can take, got {scales[0]} alone. Name "
+                "another, such as standard, minmax or quantile."
             )
 
 

@@ -24,7 +24,7 @@ Grids = dict[str, tuple[Scalar, ...]]
 MOST_CANDIDATES = 1000
 STRATEGIES = ("auto", "majority", "minority", "not minority", "not majority", "all")  # imbalanced-learn's
 LABELS = (-1, 1)  # as solvers and samplers see them
-OF_A_GAUSSIAN = ("gamma", "rank_tol")  # parameters without effect on a solver whose kernel is the linear one
+DENSE_ONLY = {"piecewise"}  # a zero's hats are not all zero
 SCALES = ("standard", "minmax", "quantile", "unit_rows", "centred_unit_rows", "piecewise", "none")
 
 FROM_AFAR = ("sklearn:", "catalogue:", "openml:")
@@ -390,7 +390,6 @@ def _check_params(name: str, entry: catalogue.Entry, params: dict[str, Any]) -> 
     if not params:
         return
     left_out = {"random_state", *dict(entry.params), *(("estimator",) if entry.is_ours else ())}  # no YAML for that one
-    left_out.update(OF_A_GAUSSIAN if dict(entry.params).get("kernel") == "linear" else ())
     known = tuple(k for k in entry.parameter_names() if k not in left_out)
     others = set() if entry.takes_any_parameter() else set(params) - set(known)
     for key in params:

@@ -18,7 +18,7 @@ from sklearn.preprocessing import (
 
 from aucsolvers import TextImputer, UnitRows
 from aucsolvers.hats import HatFunctions
-from tasks.configuration import PreprocessingConfig
+from tasks.configuration import DENSE_ONLY, PreprocessingConfig
 
 UNIT_ROWS = ("unit_rows", "centred_unit_rows")  # the row normalisations of Natole et al. 2019
 QUANTILES = 1000
@@ -99,8 +99,8 @@ def _sparse_scaler(scale: str, n_rows: int) -> Any:
     """Return what scales columns without touching zeros: nothing is centred, ranks are among the other values."""
     if scale == "quantile":
         return QuantileTransformer(n_quantiles=min(QUANTILES, n_rows), subsample=None, ignore_implicit_zeros=True)
-    if scale == "piecewise":  # a zero's hats are not all zero
-        raise ValueError("Expected dense data with scale piecewise, got sparse. Leave that scale out.")
+    if scale in DENSE_ONLY:
+        raise ValueError(f"Expected dense data with scale {scale}, got sparse. Leave that scale out.")
     return {"standard": StandardScaler(with_mean=False), "minmax": MaxAbsScaler()}.get(scale, "passthrough")
 
 

@@ -89,8 +89,6 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"methods": [{"solver": "linear_svm", "params": {"tol": "small"}}]}, ["tol", "'small'"]),
         ({"methods": [{"solver": "sdcd", "sampler": "u1", "sampler_params": {"n_bins": 0}}]}, ["n_bins", "got 0"]),
         ({"methods": [{"solver": "sdcd", "params": {"order": "random"}}]}, ["got 'order'"]),
-        ({"methods": [{"solver": "margin_mean", "params": {"gamma": 1.0}}]}, ["got 'gamma'", "lam1"]),
-        ({"methods": [{"solver": "zovr", "search": {"rank_tol": [0.1, 0.2]}}]}, ["got 'rank_tol'", "lam1"]),
         ({"methods": [{"solver": "sdcd", "grid": [0.1, -0.5]}]}, ["grid.1", "greater than 0", "-0.5"]),
         ({"methods": [{"solver": "sdcd", "grid": [float("nan")]}]}, ["grid.0", "nan"]),
         ({"methods": [{"solver": "sdcd", "sampler_params": {"n_bins": 3}}]}, ["no sampler_params", "'none'"]),
