@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from subprocess import PIPE
 
 from aucsolvers import _jit as module
@@ -69,6 +70,18 @@ def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path):
     assert [run(), run()] == ["3 0\n", "3 1\n"]
     (package / "_adding.py").write_text((package / "_adding.py").read_text().replace("+ 1", "+ 2"))
     assert [run(), run()] == ["5 0\n", "5 1\n"]
+
+
+def test_a_kernel_whose_source_is_no_file_works(tmp_path):
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        archive.writestr("packed.py", DOUBLE)
+    environment = os.environ | {
+        "PYTHONPATH": str(tmp_path / "packed.zip"),
+        "NUMBA_CACHE_DIR": str(tmp_path / "kernels"),
+    }
+    code = "from packed import double; print(double(3))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("6\n", "")
 
 
 def test_two_processes_that_save_signatures_of_one_kernel_at_once_keep_them_apart(tmp_path):

@@ -782,18 +782,30 @@ def test_kernel_values_that_overflow_are_refused_in_words():
         KernelSVM(kernel="poly", degree=60, gamma=1.0).fit(X, y)
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("cost, status", [(1e3, "converged"), (1e9, "converged"), (1e11, "max_iter")])
-def test_the_gap_allows_for_the_rounding_of_scores(cost, status):
+def test_the_gap_allows_for_the_rounding_of_scores(cost, status, fit_intercept):
     """With C = 1e9 it was 1.388e-5, that of the same dual point in longer numbers 1.423e-5."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 30)), np.where(rng.random(200) < 0.1, 1, -1)
     X[:, 0] += 4 * y
-    svm = KernelSVM(cost, gamma=0.03, cache_bytes=2**24)
+    svm = KernelSVM(cost, gamma=0.03, fit_intercept=fit_intercept, cache_bytes=2**24)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         svm.fit(X, y)
     exact, beta = X.astype(np.longdouble), full_beta(svm, 200).astype(np.longdouble)
-    scores = (np.exp(np.longdouble(-0.03) * np.square(exact[:, None] - exact).sum(axis=2)) + 1) @ beta
+    scores = (np.exp(np.longdouble(-0.03) * np.square(exact[:, None] - exact).sum(axis=2)) + fit_intercept) @ beta
     objective = beta @ scores / 2 + cost * np.maximum(0, 1 - y * scores).sum()
     assert svm.dual_gap_ >= float(objective - (np.abs(beta).sum() - beta @ scores / 2)) > 0.0
     assert svm.status_ == status
+
+
+def test_steps_go_on_until_the_gap_with_its_rounding_is_met(monkeypatch):
+    """It ended where the gap alone was met, and was then told to have met nothing."""
+    X, y = moons()
+    plain = KernelSVM(gamma=1.0, tol=1e-2).fit(X, y)
+    rounding = 1e-2 * plain.objective_ - 0.5 * plain.dual_gap_
+    monkeypatch.setattr(module.Dual, "rounding_of_losses", lambda self, scores, constant: rounding)
+    svm = KernelSVM(gamma=1.0, tol=1e-2).fit(X, y)
+    assert svm.status_ == "converged" and svm.n_iter_ > plain.n_iter_
+    assert rounding < svm.dual_gap_ <= 1e-2 * svm.objective_
