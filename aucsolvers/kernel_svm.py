@@ -295,9 +295,8 @@ class KernelSVM(BinaryScorer):
         if self.kernel != "linear":
             raise AttributeError(f"coef_ exists for kernel='linear' only, not for {self.kernel!r}")
         check_is_fitted(self)
-        weights = (
-            self._weights if hasattr(self, "_weights") else self._sum_weights()
-        )  # of a model kept before it had them
+        knows_weights = hasattr(self, "_weights")  # a model that was kept before it had them does not
+        weights = self._weights if knows_weights else self._sum_weights()
         return weights[np.newaxis]
 
     def _sum_weights(self):
