@@ -18,25 +18,24 @@ from aucsolvers.metrics import square_slopes
 COPIED = 4096  # rows at a time that a block takes in, by a copy in between
 
 
-def split_classes(X, y):
-    """Return the positive and the negative rows as blocks of their own, C-ordered or canonical CSR.
+def split_classes(X, y, order_pos=slice(None), order_neg=slice(None)):
+    """Return the positive and the negative rows as blocks of their own, each in an order, C-ordered or canonical CSR.
 
     Contiguous blocks let a kernel address a row by its class index. Dense ones begin with a cache line and may have
     columns of zeros behind, as ``width_in_lines`` tells. CSR blocks have short indices, and their columns are sorted
     and unique, which the merge of two rows relies on. The input is not changed.
     """
-    return _block(X, y > 0), _block(X, y < 0)
+    return _block(X, np.flatnonzero(y > 0)[order_pos]), _block(X, np.flatnonzero(y < 0)[order_neg])
 
 
-def _block(X, chosen):
+def _block(X, places):
     if not sparse.issparse(X):
-        places = np.flatnonzero(chosen)
         rows = zeros_in_lines(len(places), width_in_lines(X), dtype=X.dtype)
         for start in range(0, len(places), COPIED):
             stop = start + COPIED
             rows[start:stop, : X.shape[1]] = X[places[start:stop]]
         return rows
-    rows = sparse.csr_array(X[chosen])
+    rows = sparse.csr_array(X[places])
     rows.sum_duplicates()
     return with_short_indices(rows)
 

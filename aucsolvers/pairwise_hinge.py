@@ -27,7 +27,7 @@ from aucsolvers._pairwise import split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
-from aucsolvers._rows import FLOATS, REDUCE, add, as_rows, inner, row_scores, weighted_row_sum, zeros_in_lines
+from aucsolvers._rows import FLOATS, REDUCE, as_rows, inner, row_scores, weighted_row_sum, zeros_in_lines
 from aucsolvers._transaction import transactional
 from aucsolvers.metrics import margin_violations
 
@@ -109,8 +109,9 @@ class AUCSDCD(LinearScorer):
     Notes
     -----
     An epoch costs O(k d), or O(k nnz per row) for CSR; its certificate O(n d + n log n + k). Memory is 8 k bytes and a
-    copy of the rows, float32 ones as they are, with zeros for up to a quarter more. w is rebuilt from the dual
-    variables after each epoch, so rounding does not accumulate. The same seed gives the same bits on the same machine,
+    copy of the rows, float32 ones as they are, with zeros for up to a quarter more, in an order drawn once: copies of a
+    row side by side would be visited in turn. w is rebuilt from the dual variables after each epoch, so rounding does
+    not accumulate. The same seed gives the same bits on the same machine,
     library versions and number of BLAS threads, and a warm-started fit of 5 + 5 epochs the same bits as one of 10.
 
     A pair of identical rows has z_ij = 0 and loss 1 whatever w is. Its dual optimum is a_ij = 1: it moves no weight,
@@ -183,8 +184,9 @@ class AUCSDCD(LinearScorer):
         if state is None:
             return None
         shape = (np.count_nonzero(y > 0), np.count_nonzero(y < 0))
-        if state["alpha"].shape != shape:
-            logger.info("starting cold: the dual variables are of %s rows, the data of %s", state["alpha"].shape, shape)
+        of = tuple(map(len, state.get("orders", ())))
+        if of != shape:
+            logger.info("starting cold: the dual variables are of %s rows, the data of %s", of, shape)
             return None
         return state
 
@@ -312,15 +314,18 @@ def _check_common(solver):
 def dual_coordinate_descent(X, y, lam, order, tol, max_iter, state):
     """Minimise P by coordinate ascent on D; y is +-1. Return a SolverResult whose ``state`` continues the run.
 
-    ``state`` holds ``generator`` and, to go on, ``alpha`` of shape (n_pos, n_neg); alpha is updated in place.
+    ``state`` holds ``generator`` and, to go on, the classes' ``orders`` and ``alpha`` of their pairs, in lines (see
+    "Lines of dual variables" below); alpha is updated in place.
     """
     # 1. the classes as blocks, the dual variables, and the w that belongs to them
-    pos, neg = split_classes(X, y)
-    generator, alpha = state["generator"], state.get("alpha")
+    generator, orders = state["generator"], state.get("orders") or _orders_of_classes(y, state["generator"])
+    pos, neg = split_classes(X, y, *orders)
+    shape, alpha = (pos.shape[0], neg.shape[0]), state.get("alpha")
     if alpha is None:
-        alpha = np.zeros((pos.shape[0], neg.shape[0]))
+        alpha, w, alpha_sum = zeros_in_lines(shape[0] * shape[1]), zeros_in_lines(pos.shape[1]), 0.0
+    else:
+        w, alpha_sum = _primal_of(alpha, pos, neg, lam)
     sweep, band = _bind(_dual_sweep_dense, _dual_sweep_sparse, pos, neg), _rows_in_band(pos, neg)
-    w, alpha_sum = _primal_of(alpha, pos, neg, lam)
     trace, updates = Trace(), 0
     objective, gap = _record_dual(trace, updates, w, alpha_sum / alpha.size, pos, neg, lam)
 
@@ -328,8 +333,8 @@ def dual_coordinate_descent(X, y, lam, order, tol, max_iter, state):
     while gap > tol and n_iter < max_iter:
         points = () if n_iter else _first_epoch_points(alpha.size)
         # 2. one epoch of updates, w and sum(alpha) carried along
-        for rows, columns in epoch_visits(order, *alpha.shape, generator, points, band):
-            alpha_sum += sweep(rows, columns, alpha.reshape(-1), w, lam * alpha.size)
+        for rows, columns, pairs in epoch_visits(order, *shape, generator, points, band):
+            alpha_sum += sweep(rows, columns, pairs, alpha, w, lam * alpha.size)
             updates += len(rows)
             if updates in points:
                 _record_dual(trace, updates, w, alpha_sum / alpha.size, pos, neg, lam)
@@ -338,18 +343,20 @@ def dual_coordinate_descent(X, y, lam, order, tol, max_iter, state):
         objective, gap = _record_dual(trace, updates, w, alpha_sum / alpha.size, pos, neg, lam)
         n_iter += 1
     status = CONVERGED if gap <= tol else MAX_ITER
-    state = {"generator": generator, "alpha": alpha}
+    state = {"generator": generator, "orders": orders, "alpha": alpha}
     return SolverResult(w[: X.shape[1]].copy(), None, objective, gap, n_iter, status, trace.as_history(), state)
 
 
 def modified_gradient_descent(X, y, lam, order, tol, max_iter, state):
     """Minimise P without dual variables; y is +-1. Return a SolverResult whose ``state`` continues the run.
 
-    ``state`` holds ``generator`` and, to go on with the same data, ``step_sum`` = sum_s a_s z_s = lam t w, its number
-    of updates t, ``alpha_sum`` = sum_s a_s and the best ``lower_bound`` on min P, which a change of lam makes void.
+    ``state`` holds ``generator`` and, to go on with the same data, the classes' ``orders``, ``step_sum`` = sum_s a_s
+    z_s = lam t w, its number of updates t, ``alpha_sum`` = sum_s a_s and the best ``lower_bound`` on min P, which a
+    change of lam makes void.
     """
     # 1. the classes as blocks; w is never stored: step_sum = lam t w saves the shrinking of w at each update
-    pos, neg = split_classes(X, y)
+    state = {"orders": state.get("orders") or _orders_of_classes(y, state["generator"])} | state
+    pos, neg = split_classes(X, y, *state["orders"])
     shape, band = (pos.shape[0], neg.shape[0]), _rows_in_band(pos, neg)
     state = {"step_sum": zeros_in_lines(pos.shape[1]), "updates": 0, "alpha_sum": 0.0, "lower_bound": 0.0} | state
     state["step_sum"] = state["step_sum"].copy()  # an interrupt leaves the state that was given as it was
@@ -362,7 +369,7 @@ def modified_gradient_descent(X, y, lam, order, tol, max_iter, state):
     while (gap > tol or state["updates"] == 0) and n_iter < max_iter:
         points = () if n_iter else _first_epoch_points(shape[0] * shape[1])
         # 2. one epoch of updates
-        for rows, columns in epoch_visits(order, *shape, state["generator"], points, band):
+        for rows, columns, _ in epoch_visits(order, *shape, state["generator"], points, band):
             state["alpha_sum"] = sweep(rows, columns, state["updates"], state["alpha_sum"], state["step_sum"], lam)
             state["updates"] += len(rows)
             if state["updates"] - start in points:
@@ -374,6 +381,14 @@ def modified_gradient_descent(X, y, lam, order, tol, max_iter, state):
     return SolverResult(w[: X.shape[1]].copy(), None, objective, gap, n_iter, status, trace.as_history(), state)
 
 
+def _orders_of_classes(y, generator):
+    """Draw the order of the positives and that of the negatives, once for all epochs.
+
+    Neighbours are visited together. Those of the data are often alike, and learn little from each other.
+    """
+    return tuple(generator.permutation(np.count_nonzero(chosen)) for chosen in (y > 0, y < 0))
+
+
 def _bind(dense_kernel, sparse_kernel, pos, neg):
     """Return the kernel for this storage with the rows filled in."""
     return partial(sparse_kernel if sparse.issparse(pos) else dense_kernel, as_rows(pos), as_rows(neg))
@@ -383,35 +398,56 @@ def _bind(dense_kernel, sparse_kernel, pos, neg):
 
 
 def epoch_visits(order, n_pos, n_neg, generator, points=(), band=LEAST_BAND):
-    """Yield one epoch's n_pos * n_neg visits as (positive rows, negative rows), int32, in chunks that end at points."""
+    """Yield one epoch's n_pos * n_neg visits in chunks that end at points.
+
+    A chunk is (positive rows, negative rows, places of their dual variables), int32, int32 and int64.
+    """
     k = n_pos * n_neg
     if order == "permutation":
-        # negatives whose dual variables share a cache line stay together, and shifts go in neighbouring twos
-        key = [_shuffled(n_pos, 1, generator), _shuffled(n_neg, LINE, generator), _shuffled(n_neg, 2, generator)]
+        key = _round_robin_key(n_pos, n_neg, generator)
     for start, stop in pairwise(chain(range(0, k, CHUNK), [k])):
+        pairs = np.empty(stop - start, dtype=np.int64)
         if order == "random":
             # bounded integers without modulo bias; the two draws are independent, so every pair has chance 1/k
             rows, columns = (generator.integers(size, size=stop - start, dtype=np.int32) for size in (n_pos, n_neg))
+            _locate_drawn(rows, columns, n_pos, n_neg, pairs)
         else:
             rows, columns = np.empty((2, stop - start), dtype=np.int32)
-            _round_robin(*key, band, start, rows, columns)
+            _round_robin(*key, n_neg, band, start, rows, columns, pairs)
         # what is drawn must not depend on where somebody looks
         for first, last in pairwise([start, *(point for point in sorted(points) if start < point < stop), stop]):
-            yield rows[first - start : last - start], columns[first - start : last - start]
+            yield tuple(side[first - start : last - start] for side in (rows, columns, pairs))
 
 
-def _shuffled(n, size, generator):
-    """Return 0 ... n - 1 in random order but for groups of ``size`` neighbours, and the rest of the division last."""
-    whole = n - n % size
-    groups = np.arange(whole, dtype=np.int32).reshape(-1, size)
-    return np.append(generator.permutation(groups), np.arange(whole, n, dtype=np.int32))
+def _round_robin_key(n_pos, n_neg, generator):
+    """Draw what ``_round_robin`` takes: by place, and by round.
+
+    In round r the positive at place p, order[p], meets negative (opponents[p] + shifts[r]) mod n_neg. The dual variable
+    of the two is at origins[p] + strides[p] s, s = (diagonals[p] + shifts[r]) mod n_neg being its line in its block.
+    LINE neighbours stay together, and shifts go in neighbouring twos.
+    """
+    numbers, width = partial(np.arange, dtype=np.int32), min(LINE, n_neg)
+    blocks = generator.permutation(numbers(-(-n_pos // LINE)))
+    facing = np.resize(generator.permutation(numbers(n_neg // width)), blocks.size)  # different while there are as many
+    order, opponents = ((LINE * firsts[:, None] + numbers(LINE)).ravel() for firsts in (blocks, facing))
+    order, opponents = order[order < n_pos], opponents[order < n_pos] % n_neg  # the last block may be narrower
+    first = order - order % LINE
+    diagonals, strides = (opponents - order) % n_neg, np.minimum(LINE, n_pos - first)
+    origins = first * np.int64(n_neg) + order % LINE
+    return order, opponents, diagonals, strides, origins, _shuffled_in_twos(n_neg, generator)
+
+
+def _shuffled_in_twos(n, generator):
+    """Return 0 ... n - 1 in random order but for twos of neighbours; the last of an odd number stays the last."""
+    twos = np.arange(n - n % 2, dtype=np.int32).reshape(-1, 2)
+    return np.append(generator.permutation(twos), np.arange(n - n % 2, n, dtype=np.int32))
 
 
 def _rows_in_band(pos, neg):
     """Return how many positives, with as many negatives, are BAND_BYTES on average."""
     n_bytes = sum(rows.data.nbytes + (rows.indices.nbytes if sparse.issparse(rows) else 0) for rows in (pos, neg))
     each = n_bytes / (pos.shape[0] + neg.shape[0])
-    return max(LEAST_BAND, int(BAND_BYTES / (2.0 * max(each, 1.0))))
+    return max(LEAST_BAND, int(BAND_BYTES / (2.0 * max(each, 1.0))) // LINE * LINE)
 
 
 def _first_epoch_points(k):
@@ -428,9 +464,9 @@ def _first_epoch_points(k):
 
 
 def _primal_of(alpha, pos, neg, lam):
-    """Return w(alpha) and sum(alpha): sum_ij a_ij (x_i - x_j) needs only alpha's row and column sums."""
-    of_pos, of_neg = np.empty(alpha.shape[0]), np.zeros(alpha.shape[1])
-    _sum_rows_and_columns(alpha, of_pos, of_neg)
+    """Return w(alpha) and sum(alpha): sum_ij a_ij (x_i - x_j) needs only the sums over j and over i."""
+    of_pos, of_neg = np.zeros(pos.shape[0]), np.zeros(neg.shape[0])
+    _add_sums(alpha, of_pos, of_neg)
     pull = weighted_row_sum(pos, of_pos) - weighted_row_sum(neg, of_neg)
     return np.divide(pull, lam * alpha.size, out=zeros_in_lines(pull.size)), float(of_pos.sum())
 
@@ -488,15 +524,49 @@ def _hinge_slope(s_pos, s_neg, pos, neg):
 # Kernels ---------------------------------------------------------------------------------------------------------
 
 
+# Lines of dual variables: those of pairs visited one after the other lie side by side, for else each visit fetches a
+# cache line of its own from memory. LINE neighbouring positives have a block of n_neg lines; line s holds their dual
+# variables with the negatives s places further on, counted in a circle. The last block's lines may be shorter.
+
+
+@kernel()
+def _locate_drawn(rows, columns, n_pos, n_neg, pairs):
+    """Turn draws of a positive and a line of its block into those of a positive and a negative, and locate the two."""
+    for t in range(len(rows)):
+        i, line = rows[t], columns[t]
+        first = i - i % np.int32(LINE)
+        pairs[t] = first * n_neg + np.int64(line) * min(LINE, n_pos - first) + i - first
+        columns[t] = _around((i if i < n_neg else np.int32(i % n_neg)) + line, n_neg)
+
+
 @kernel(fastmath=REDUCE)
-def _sum_rows_and_columns(alpha, of_rows, of_columns):
-    """Set of_rows to the sums along the rows of alpha, add those down its columns to of_columns: one reading."""
-    for i in range(np.uint32(of_rows.size)):
-        here = 0.0
-        for j in range(of_columns.size):
-            here += alpha[i, j]
-        of_rows[i] = here
-        add(alpha, i, 1.0, of_columns)
+def _add_sums(alpha, of_pos, of_neg):
+    """Add to of_pos and of_neg the sums of the dual variables of each positive and each negative: one reading."""
+    n_pos, n_neg = np.uint64(of_pos.size), np.uint64(of_neg.size)
+    here, there = np.zeros(LINE), np.zeros(n_neg + np.uint64(LINE))  # of a block: by place in the line, by s + place
+    for first in range(np.uint64(0), n_pos, np.uint64(LINE)):
+        block, m = first * n_neg, min(np.uint64(LINE), n_pos - first)
+        if m == np.uint64(LINE):
+            _add_lines(alpha, block, LINE, n_neg, here, there)  # of known length: unrolled
+        else:
+            _add_lines(alpha, block, m, n_neg, here, there)
+        for u in range(m):
+            of_pos[first + u] += here[u]
+            here[u] = 0.0
+        j = first % n_neg
+        for c in range(n_neg + m - np.uint64(1)):
+            of_neg[j] += there[c]
+            there[c] = 0.0
+            j = j + np.uint64(1) if j + np.uint64(1) < n_neg else np.uint64(0)
+
+
+@kernel(fastmath=REDUCE)
+def _add_lines(alpha, block, m, n_neg, here, there):
+    """Add the n_neg lines of m dual variables from ``block`` on: place u of line s to here[u] and there[s + u]."""
+    for s in range(n_neg):
+        for u in range(np.uint64(m)):
+            here[u] += alpha[block + np.uint64(m) * s + u]
+            there[s + u] += alpha[block + np.uint64(m) * s + u]
 
 
 @kernel()
@@ -515,18 +585,18 @@ def _sum_hinge(ordered, start, origin, scale, many):
 
 
 @kernel()
-def _round_robin(pos_order, neg_order, shifts, band, start, rows, columns):
-    """Fill rows and columns with visits start, start + 1, ... of an epoch that visits each pair exactly once.
+def _round_robin(order, opponents, diagonals, strides, origins, shifts, n_neg, band, start, rows, columns, pairs):
+    """Fill rows, columns and pairs with visits start, start + 1, ... of an epoch that visits each pair exactly once.
 
-    As in a round-robin tournament: round r pairs the positive at place p with the negative at place (p + shifts[r]) mod
+    As in a round-robin tournament: round r pairs the positive at place p with negative (opponents[p] + shifts[r]) mod
     n_neg. For a fixed p the n_neg shifts reach every negative once, so the visits are a bijection on the pairs,
     without storing k of anything. Each round visits every positive once: more even than draws.
 
     Two rounds are played together, ``band`` places of the one, the same places of the other, and so on: with
-    neighbouring shifts they meet the same rows, and dual variables in the same cache lines. Measured on real data, gap
+    neighbouring shifts they meet the same rows, and neighbouring lines of dual variables. Measured on real data, gap
     against epochs is that of a uniform permutation; four rounds together, or square tiles, are behind it for small lam.
     """
-    n_pos, n_neg = len(pos_order), len(neg_order)
+    n_pos = len(order)
     t = 0
     while t < len(rows):
         turn, done = divmod(start + t, 2 * n_pos)
@@ -534,20 +604,31 @@ def _round_robin(pos_order, neg_order, shifts, band, start, rows, columns):
         first = done // (n_rounds * band) * band  # the places of this band: first ... first + width - 1
         width = min(band, n_pos - first)
         side, place = divmod(done - n_rounds * first, width)
-        opponent = (first + place + shifts[2 * turn + side]) % n_neg
-        p, end = first + place, first + min(width, place + len(rows) - t)
-        while p < end:  # and again from the first negative
-            run = min(end - p, n_neg - opponent)
-            _copy(pos_order[p : p + run], rows[t:])
-            _copy(neg_order[opponent : opponent + run], columns[t:])
-            t, p, opponent = t + run, p + run, 0
+        shift, p = np.int32(shifts[2 * turn + side]), first + place
+        end = min(first + width, p + len(rows) - t)
+        _meet(order[p:end], opponents[p:end], shift, n_neg, rows[t:], columns[t:])
+        _locate(diagonals[p:end], strides[p:end], origins[p:end], shift, n_neg, pairs[t:])
+        t += end - p
 
 
 @kernel()
-def _copy(source, target):
-    # numba's assignment of slices looks for overlaps and does not vectorise: four times as long
-    for q in range(source.size):
-        target[q] = source[q]
+def _meet(order, opponents, shift, n_neg, rows, columns):
+    for p in range(order.size):
+        rows[p] = order[p]
+        columns[p] = _around(opponents[p] + shift, n_neg)
+
+
+@kernel()
+def _locate(diagonals, strides, origins, shift, n_neg, pairs):
+    for p in range(diagonals.size):
+        pairs[p] = origins[p] + np.int64(_around(diagonals[p] + shift, n_neg)) * strides[p]
+
+
+@kernel()
+def _around(number, n):
+    """Return a number below 2 n, in 32 bits so that loops of it vectorise, modulo n."""
+    number = np.int32(number)
+    return number - np.int32(n) if number >= np.int32(n) else number
 
 
 # Both name their own fastmath, or they would have their callers': re-ordered, the division waits for the dot product.
@@ -571,23 +652,23 @@ def _dual_update(alpha, pair, dot, squared_norm, lam_k):
 
 
 @kernel()
-def _prefetch_pair(alpha, n_neg, rows, columns, t):
-    """Ask for the dual variable of visit t: pairs that follow each other lie far apart in memory."""
-    prefetch_line(alpha.ctypes.data + np.int64(8 * (np.uint64(rows[t]) * n_neg + np.uint64(columns[t]))))
+def _prefetch_pair(alpha, pairs, t):
+    """Ask for the dual variable of visit t, or the last one."""
+    prefetch_line(alpha.ctypes.data + np.int64(8) * pairs[min(t, np.uint64(pairs.size - 1))])
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _dual_sweep_dense(pos, neg, rows, columns, alpha, w, lam_k):
-    """Update alpha (flat, row i of n_neg) and w at each visited pair in turn; return the change of sum(alpha).
+def _dual_sweep_dense(pos, neg, rows, columns, pairs, alpha, w, lam_k):
+    """Update alpha and w at each visited pair in turn; return the change of sum(alpha).
 
     Visits go in twos: an update cannot begin before the last one's w is there, so that its latency is what costs. Both
     products with w are taken before either update; the first changes w by s1 z1, hence the second by s1 z1'z2.
     """
-    n, n_neg, d = np.uint64(rows.size), np.uint64(neg.shape[0]), w.shape[0]
+    n, d = np.uint64(rows.size), w.shape[0]
     last, inverse, change, moved = n - np.uint64(1), 1.0 / lam_k, 0.0, np.uint64(0)
     for t in range(np.uint64(0), n, np.uint64(2)):
-        _prefetch_pair(alpha, n_neg, rows, columns, min(t + np.uint64(AHEAD), last))
-        _prefetch_pair(alpha, n_neg, rows, columns, min(t + np.uint64(AHEAD + 1), last))
+        _prefetch_pair(alpha, pairs, t + np.uint64(AHEAD))
+        _prefetch_pair(alpha, pairs, t + np.uint64(AHEAD + 1))
         u = min(t + np.uint64(1), last)  # an odd last visit is made twice: the second finds its optimum
         i1, i2 = np.uint64(rows[t]), np.uint64(rows[u])
         j1, j2 = np.uint64(columns[t]), np.uint64(columns[u])
@@ -599,9 +680,9 @@ def _dual_sweep_dense(pos, neg, rows, columns, alpha, w, lam_k):
             square1 += z1 * z1
             square2 += z2 * z2
             cross += z1 * z2
-        change1 = _dual_update(alpha, i1 * n_neg + j1, dot1, square1, lam_k)
+        change1 = _dual_update(alpha, np.uint64(pairs[t]), dot1, square1, lam_k)
         step1 = inverse * change1
-        change2 = _dual_update(alpha, i2 * n_neg + j2, dot2 + step1 * cross, square2, lam_k)
+        change2 = _dual_update(alpha, np.uint64(pairs[u]), dot2 + step1 * cross, square2, lam_k)
         step2 = inverse * change2
         moves = abs(step1) + abs(step2) > 0.0
         # One branch: two are twice as often mispredicted. Where more than two in five have moved w, adding zeros costs
@@ -616,15 +697,14 @@ def _dual_sweep_dense(pos, neg, rows, columns, alpha, w, lam_k):
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _dual_sweep_sparse(pos, neg, rows, columns, alpha, w, lam_k):
+def _dual_sweep_sparse(pos, neg, rows, columns, pairs, alpha, w, lam_k):
     """Do what ``_dual_sweep_dense`` does on CSR rows, one visit at a time: z1'z2 would cost four merges of rows."""
-    n_neg, last = np.uint64(neg[2].size - 1), rows.shape[0] - 1
     change = 0.0
-    for t in range(rows.shape[0]):
-        _prefetch_pair(alpha, n_neg, rows, columns, min(t + AHEAD, last))
+    for t in range(np.uint64(rows.size)):
+        _prefetch_pair(alpha, pairs, t + np.uint64(AHEAD))
         i, j = np.uint32(rows[t]), np.uint32(columns[t])
         dot = dot_difference(pos, i, neg, j, w)
-        pair = i * n_neg + j
+        pair = np.uint64(pairs[t])
         old = alpha[pair]
         # at its bound and pushed outwards: no norm can change that, and the merge of two rows for it is what costs
         if (old == 0.0 and dot >= 1.0) or (old == 1.0 and dot <= 1.0):
