@@ -73,6 +73,8 @@ RELATIVE = 5.0  # in units of |F(w)| a gap that ends the rounds may be so much l
 PART_TOL, PART_PASSES = 1e-5, 2000  # gap in units of F(0) to which F is minimised on parts of the rows, and most passes
 ROUNDS_PER_PASS = 8  # of dual coordinate ascent, for the certificate: a pass costs about as much as a round
 KEPT_BYTES = 2**25  # of a Gram matrix that is kept: of 2048 rows
+AHEAD = 32  # candidates for pivots whose rows of a Gram matrix that is not kept are computed together
+NEARLY = 0.5  # of the largest squared distance: one of them that is so far is the next pivot
 MOST_FOLLOWED = 1024  # rows whose margins follow w by their products with each other: 8 MiB
 FOLLOWED_A_COORDINATE = 8  # such rows: a change of w costs as many additions as there are rows, a margin as coordinates
 CERTIFIED_FROM = 2**18  # entries that rounds have read: fewer take less time than a look at the certificate
@@ -623,10 +625,10 @@ class GramMatrix:
     def diagonal(self):
         return self.gaussian.diagonal(self.points) + self.gaussian.constant
 
-    def row(self, i):
+    def rows(self, chosen):
         if self.kept is not None:
-            return self.kept[i]
-        return self.gaussian.between(self.points.take([i]), self.points)[0] + self.gaussian.constant
+            return self.kept[chosen]
+        return self.gaussian.between(self.points.take(chosen), self.points) + self.gaussian.constant
 
     def square_norm(self, coefficients):
         """Return ||sum_i coefficients_i phi(x_i)||^2."""
@@ -647,8 +649,9 @@ def pivoted_factor(gram, tol, max_bytes):
     """Return Z, shape (s, rank), and pivots so that K - Z Z' has a diagonal of at most ``tol``.
 
     Partial Cholesky factorisation: the next pivot is the row farthest from the span of those before it, whose squared
-    distance is what is left of its diagonal. Z[pivots] is lower triangular. O(s rank^2) and ``rank`` rows of K, or
-    where K is kept O(s^2 rank) by LAPACK, whose products of blocks are up to ten times as fast.
+    distance is what is left of its diagonal. Z[pivots] is lower triangular. O(s^2 rank) by LAPACK where K is kept, else
+    O(s rank^2) and rows of K for the candidates alone, AHEAD of them at a time, so that most of it is products of
+    matrices: a pivot is then as far as any row, or at least NEARLY as far and in memory already.
     """
     if gram.kept is not None:
         K = gram.kept.copy()
@@ -658,18 +661,22 @@ def pivoted_factor(gram, tol, max_bytes):
         Z = np.empty((gram.size, rank))
         Z[order - 1] = np.triu(upper[:rank]).T
         return Z, order[:rank] - 1
-    residual, pivots = gram.diagonal(), []
-    n = len(residual)
-    columns = np.empty((min(n, _largest_rank(n, max_bytes)), n))  # the system gives memory to those written only
-    while len(pivots) < n and residual.max() > tol:
-        p, rank = int(residual.argmax()), len(pivots)
-        _check_rank(rank + 1, n, max_bytes)
-        columns[rank] = (gram.row(p) - columns[:rank, p] @ columns[:rank]) / np.sqrt(residual[p])
-        columns[rank, pivots] = 0.0  # but for rounding
-        residual -= columns[rank] ** 2
-        residual[p] = 0.0
-        pivots.append(p)
-    return np.ascontiguousarray(columns[: len(pivots)].T), np.array(pivots)
+    residual, n = gram.diagonal(), gram.size
+    most = min(n, _largest_rank(n, max_bytes))
+    columns, pivots, rank = np.empty((most, n)), np.empty(most, dtype=int), 0  # memory is given to those written only
+    while (farthest := residual.max()) > tol:
+        ahead = np.argsort(-residual, kind="stable")[:AHEAD]
+        ahead, before = ahead[residual[ahead] > max(tol, NEARLY * farthest)], rank
+        rows = gram.rows(ahead) - columns[:rank, ahead].T @ columns[:rank]
+        while residual[p := ahead[q := residual[ahead].argmax()]] > max(tol, NEARLY * residual.max()):
+            _check_rank(rank + 1, n, max_bytes)
+            columns[rank] = (rows[q] - columns[before:rank, p] @ columns[before:rank]) / np.sqrt(residual[p])
+            columns[rank, pivots[:rank]] = 0.0  # but for rounding
+            residual -= columns[rank] ** 2
+            residual[p] = 0.0
+            pivots[rank] = p
+            rank += 1
+    return np.ascontiguousarray(columns[:rank].T), pivots[:rank].copy()
 
 
 def _largest_rank(n, max_bytes):

@@ -523,16 +523,34 @@ class TestKernel:
         assert len(set(pivots)) == len(pivots) == Z.shape[1]
         assert Z.flags.c_contiguous
 
-    def test_lapacks_factor_of_a_kept_matrix_is_that_of_the_loop(self, cancer, monkeypatch):
-        X = cancer[0][:150]
-        kernel = Kernel.of(KernelSVM(gamma=0.02), X)
-        factors = []
-        for kept in (0, 10**7):
-            monkeypatch.setattr(module, "KEPT_BYTES", kept)
-            factors.append(pivoted_factor(GramMatrix(kernel, kernel.points(X)), 1e-3, 10**8))
-        (slow, slow_pivots), (fast, fast_pivots) = factors
+    @pytest.fixture
+    def factor_of(self, cancer, monkeypatch):
+        """The factor of 150 rows, by a Gram matrix that is kept or not."""
+        kernel = Kernel.of(KernelSVM(gamma=0.02), cancer[0][:150])
+
+        def factor(tol, kept, max_bytes=10**8):
+            monkeypatch.setattr(module, "KEPT_BYTES", 10**7 if kept else 0)
+            return pivoted_factor(GramMatrix(kernel, kernel.points(cancer[0][:150])), tol, max_bytes)
+
+        return factor
+
+    def test_pivots_one_at_a_time_are_those_of_lapack(self, factor_of, monkeypatch):
+        monkeypatch.setattr(module, "AHEAD", 1)
+        (slow, slow_pivots), (fast, fast_pivots) = factor_of(1e-3, kept=False), factor_of(1e-3, kept=True)
         assert_array_equal(fast_pivots, slow_pivots)
         assert_allclose(fast, slow, atol=1e-10)
+
+    @pytest.mark.parametrize("tol", [1.0, 0.3, 1e-3])
+    def test_pivots_many_at_a_time_are_hardly_more(self, factor_of, tol):
+        (_, pivots), (_, fewest) = factor_of(tol, kept=False), factor_of(tol, kept=True)
+        assert len(fewest) <= len(pivots) <= 1.1 * len(fewest) + 1
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_coordinates_beyond_max_bytes_are_refused_and_just_within_are_not(self, factor_of, kept):
+        rank = len(factor_of(1e-3, kept)[1])
+        assert len(factor_of(1e-3, kept, 16 * 150 * rank)[1]) == rank
+        with pytest.raises(ValueError, match=f"150 rows of more than {rank - 1} coordinates"):
+            factor_of(1e-3, kept, 16 * 150 * rank - 1)
 
     @pytest.mark.parametrize("fit_intercept", [True, False])
     def test_answer_is_an_expansion_over_the_pivots_with_the_objective_of_the_kernel_itself(self, fit_intercept):
