@@ -651,7 +651,8 @@ def pivoted_factor(gram, tol, max_bytes):
     Partial Cholesky factorisation: the next pivot is the row farthest from the span of those before it, whose squared
     distance is what is left of its diagonal. Z[pivots] is lower triangular. O(s^2 rank) by LAPACK where K is kept, else
     O(s rank^2) and rows of K for the candidates alone, AHEAD of them at a time, so that most of it is products of
-    matrices: a pivot is then as far as any row, or at least NEARLY as far and in memory already.
+    matrices: a pivot is then as far as any row, or at least NEARLY as far and in memory already. Where rows are much
+    alike, few candidates are left after the first, and the next are fewer.
     """
     if gram.kept is not None:
         K = gram.kept.copy()
@@ -663,9 +664,10 @@ def pivoted_factor(gram, tol, max_bytes):
         return Z, order[:rank] - 1
     residual, n = gram.diagonal(), gram.size
     most = min(n, _largest_rank(n, max_bytes))
-    columns, pivots, rank = np.empty((most, n)), np.empty(most, dtype=int), 0  # memory is given to those written only
+    columns, pivots = np.empty((most, n)), np.empty(most, dtype=int)  # the system gives memory to those written only
+    rank, many = 0, AHEAD
     while (farthest := residual.max()) > tol:
-        ahead = np.argsort(-residual, kind="stable")[:AHEAD]
+        ahead = np.argsort(-residual, kind="stable")[:many]
         ahead, before = ahead[residual[ahead] > max(tol, NEARLY * farthest)], rank
         rows = gram.rows(ahead) - columns[:rank, ahead].T @ columns[:rank]
         while residual[p := ahead[q := residual[ahead].argmax()]] > max(tol, NEARLY * residual.max()):
@@ -676,6 +678,7 @@ def pivoted_factor(gram, tol, max_bytes):
             residual[p] = 0.0
             pivots[rank] = p
             rank += 1
+        many = min(AHEAD, 2 * (rank - before))
     return np.ascontiguousarray(columns[:rank].T), pivots[:rank].copy()
 
 

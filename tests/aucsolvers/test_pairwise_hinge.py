@@ -203,6 +203,24 @@ class TestOrderOfVisits:
         named = in_lines(np.arange(n_pos * n_neg).reshape(n_pos, n_neg))
         np.testing.assert_array_equal(named[places], rows.astype(int) * n_neg + columns)
 
+    @pytest.mark.parametrize("order", ORDERS)
+    def test_places_are_right_beyond_31_bits(self, order):
+        n_pos, n_neg = 60_003, 50_001
+        rows, columns, places = next(epoch_visits(order, n_pos, n_neg, np.random.default_rng(0)))
+        block, line = rows.astype(int) // 8 * 8, (columns.astype(int) - rows) % n_neg
+        np.testing.assert_array_equal(places, block * n_neg + line * np.minimum(8, n_pos - block) + rows % 8)
+
+    @pytest.mark.parametrize("n_neg", [3, 8, 15, 23, 500])
+    def test_many_positives_meet_few_negatives_evenly_and_out_of_step(self, n_neg):
+        """Every two rounds; and neighbouring blocks of positives do not go round the same negatives together."""
+        in_step = []
+        for seed in range(20):
+            columns = next(epoch_visits("permutation", 1000, n_neg, np.random.default_rng(seed)))[1][:2000]
+            share = np.bincount(columns[:1000], minlength=n_neg) * n_neg / 1000
+            assert n_neg > 100 or 0.5 < share.min() <= share.max() < 1.5
+            in_step.append(np.mean(columns[:992:16] == columns[8:1000:16]))
+        assert np.mean(in_step) < 1.5 / n_neg
+
     def test_dual_variables_that_are_visited_in_turn_lie_side_by_side(self):
         """Each cache line is fetched once a round, for eight visits."""
         *_, places = (np.concatenate(side) for side in zip(*self.permutation(64, 203), strict=True))
@@ -227,8 +245,22 @@ class TestOrderOfVisits:
 
     def test_each_epoch_has_an_order_of_its_own(self):
         generator = np.random.default_rng(0)
-        first, second = (np.hstack(list(epoch_visits("permutation", 20, 30, generator)))[:2] for _ in range(2))
-        assert np.mean(np.all(first == second, axis=0)) < 0.05
+        first, *others = (np.hstack(list(epoch_visits("permutation", 20, 30, generator)))[:2] for _ in range(20))
+        assert np.mean([np.all(first == other, axis=0) for other in others]) < 0.05
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("solver", SOLVERS)
+    def test_both_classes_come_in_an_order_drawn_once(self, solver, monkeypatch):
+        X, y = small(30, 60)
+        X[:, 0], seen = np.arange(90), []
+        monkeypatch.setattr(module, "split_classes", lambda *data: seen.extend(split_classes(*data)) or seen)
+        solver(tol=0.0, max_iter=1, random_state=0).fit(X, y)
+        for block, chosen in zip(seen, (y > 0, y < 0), strict=True):
+            assert sorted(block[:, 0]) == X[chosen, 0].tolist() != block[:, 0].tolist()
+
+    def test_a_band_is_whole_blocks(self):
+        """256 KiB of positives and negatives of 37 numbers each: 442.8."""
+        assert module._rows_in_band(np.ones((100, 37)), np.ones((100, 37))) == 440
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     def test_neighbours_in_the_data_are_no_neighbours_in_the_visits(self):

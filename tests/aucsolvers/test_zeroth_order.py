@@ -545,6 +545,28 @@ class TestKernel:
         (_, pivots), (_, fewest) = factor_of(tol, kept=False), factor_of(tol, kept=True)
         assert len(fewest) <= len(pivots) <= 1.1 * len(fewest) + 1
 
+    @pytest.mark.parametrize("tol", [0.3, 1e-3])
+    def test_a_pivot_is_half_as_far_as_any_row(self, factor_of, tol):
+        Z, pivots = factor_of(tol, kept=False)
+        left = 2.0 - np.cumsum(np.column_stack([np.zeros(150), Z[:, :-1] ** 2]), axis=1)
+        assert np.all(left[pivots, np.arange(len(pivots))] > 0.4999 * left.max(axis=0))
+
+    @pytest.mark.parametrize("copies", [1, 10])
+    def test_pivots_share_the_rows_that_are_asked_for_and_copies_are_not_asked_for(self, cancer, copies, monkeypatch):
+        monkeypatch.setattr(module, "KEPT_BYTES", 0)
+        X = np.repeat(cancer[0][:150], copies, axis=0)
+        kernel, asked, rows = Kernel.of(KernelSVM(gamma=0.02), X), [], GramMatrix.rows
+        monkeypatch.setattr(GramMatrix, "rows", lambda self, chosen: asked.append(len(chosen)) or rows(self, chosen))
+        pivots = pivoted_factor(GramMatrix(kernel, kernel.points(X)), 1e-3, 10**8)[1]
+        assert sum(asked) < 4 * len(pivots) and (copies > 1 or len(asked) < len(pivots) / 4)
+
+    def test_a_tol_that_is_met_at_once_needs_no_pivot(self, factor_of):
+        assert factor_of(2.0, kept=False)[1].size == 0
+
+    def test_no_row_is_a_pivot_twice(self, factor_of):
+        pivots = factor_of(1e-300, kept=False)[1]
+        assert len(set(pivots)) == len(pivots)
+
     @pytest.mark.parametrize("kept", [True, False])
     def test_coordinates_beyond_max_bytes_are_refused_and_just_within_are_not(self, factor_of, kept):
         rank = len(factor_of(1e-3, kept)[1])
