@@ -426,18 +426,13 @@ def _round_robin_key(n_pos, n_neg, generator):
     of the two is at origins[p] + strides[p] s, s = (diagonals[p] + shifts[r]) mod n_neg being its line in its block.
     LINE neighbours stay together, and shifts go in neighbouring twos.
     """
-    numbers, width = partial(np.arange, dtype=np.int32), min(LINE, n_neg)
-    blocks = generator.permutation(numbers(-(-n_pos // LINE)))
+    blocks = generator.permutation(-(-n_pos // LINE))
+    groups = generator.permutation(max(1, n_neg // LINE))
     # all negatives in turn, each turn from another one: as evenly as can be, and never in step
-    groups = LINE * generator.permutation(numbers(n_neg // width))
-    starts = generator.integers(n_neg, size=-(-blocks.size // groups.size), dtype=np.int32)
-    facing = (groups + starts[:, None]).ravel()[: blocks.size]
-    order, opponents = ((firsts[:, None] + numbers(LINE)).ravel() for firsts in (LINE * blocks, facing))
-    order, opponents = order[order < n_pos], opponents[order < n_pos] % n_neg  # the last block may be narrower
-    first = order - order % LINE
-    diagonals, strides = (opponents - order) % n_neg, np.minimum(LINE, n_pos - first)
-    origins = first * np.int64(n_neg) + order % LINE
-    return order, opponents, diagonals, strides, origins, _shuffled_in_twos(n_neg, generator)
+    starts = generator.integers(n_neg, size=-(-blocks.size // groups.size))
+    by_place = *np.empty((4, n_pos), dtype=np.int32), np.empty(n_pos, dtype=np.int64)
+    _set_places(blocks, groups, starts, n_neg, *by_place)
+    return *by_place, _shuffled_in_twos(n_neg, generator)
 
 
 def _shuffled_in_twos(n, generator):
@@ -585,6 +580,21 @@ def _sum_hinge(ordered, start, origin, scale, many):
             violated = count_below(ordered, start, origin, scale, edge)
             loss += violated * edge - sums[violated]
     return loss
+
+
+@kernel()
+def _set_places(blocks, groups, starts, n_neg, order, opponents, diagonals, strides, origins):
+    """Set what ``_round_robin_key`` tells of each place, from the order of blocks and which negatives each faces."""
+    n_pos, p = order.size, 0
+    for q in range(blocks.size):
+        turn, group = divmod(q, groups.size)
+        first, facing = LINE * blocks[q], LINE * groups[group] + starts[turn]
+        m = min(LINE, n_pos - first)  # the last block may be narrower
+        for u in range(m):
+            order[p], opponents[p] = first + u, (facing + u) % n_neg
+            diagonals[p] = (facing - first) % n_neg
+            strides[p], origins[p] = m, first * n_neg + u
+            p += 1
 
 
 @kernel()
