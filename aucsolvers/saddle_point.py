@@ -68,7 +68,8 @@ class SPDAM(LinearScorer):
         Stop when the certificate is at most tol; Q(0) = 1/2. Looked at where history_ has a point. 0 uses up max_iter.
     max_iter : int or None, default=None
         Largest number of epochs of ceil(n / batch) steps. None is as many as read 1e9 entries of X, some seconds, from
-        1000 to 300,000: few rows need many epochs.
+        1000 to 300,000: few rows need many epochs. CSR rows in tens of thousands of features take a minute for 1000,
+        as each step moves all of w; larger batches make fewer.
     random_state : int, Generator, RandomState or None, default=None
         Draws the batches.
     warm_start : bool, default=False
