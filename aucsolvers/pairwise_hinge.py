@@ -318,7 +318,7 @@ def dual_coordinate_descent(X, y, lam, order, tol, max_iter, state):
     "Lines of dual variables" below); alpha is updated in place.
     """
     # 1. the classes as blocks, the dual variables, and the w that belongs to them
-    generator, orders = state["generator"], state.get("orders") or _orders_of_classes(y, state["generator"])
+    generator, orders = state["generator"], _orders_of_classes(y, state)
     pos, neg = split_classes(X, y, *orders)
     shape, alpha = (pos.shape[0], neg.shape[0]), state.get("alpha")
     if alpha is None:
@@ -355,10 +355,11 @@ def modified_gradient_descent(X, y, lam, order, tol, max_iter, state):
     change of lam makes void.
     """
     # 1. the classes as blocks; w is never stored: step_sum = lam t w saves the shrinking of w at each update
-    state = {"orders": state.get("orders") or _orders_of_classes(y, state["generator"])} | state
-    pos, neg = split_classes(X, y, *state["orders"])
+    orders = _orders_of_classes(y, state)
+    pos, neg = split_classes(X, y, *orders)
     shape, band = (pos.shape[0], neg.shape[0]), _rows_in_band(pos, neg)
     state = {"step_sum": zeros_in_lines(pos.shape[1]), "updates": 0, "alpha_sum": 0.0, "lower_bound": 0.0} | state
+    state["orders"] = orders
     state["step_sum"] = state["step_sum"].copy()  # an interrupt leaves the state that was given as it was
     sweep = partial(_gradient_sweep, as_rows(pos), as_rows(neg))
     trace, start = Trace(), state["updates"]
@@ -381,12 +382,14 @@ def modified_gradient_descent(X, y, lam, order, tol, max_iter, state):
     return SolverResult(w[: X.shape[1]].copy(), None, objective, gap, n_iter, status, trace.as_history(), state)
 
 
-def _orders_of_classes(y, generator):
-    """Draw the order of the positives and that of the negatives, once for all epochs.
+def _orders_of_classes(y, state):
+    """Return the order of the positives and that of the negatives, drawn once for all epochs and warm starts.
 
     Neighbours are visited together. Those of the data are often alike, and learn little from each other.
     """
-    return tuple(generator.permutation(np.count_nonzero(chosen)) for chosen in (y > 0, y < 0))
+    if "orders" in state:
+        return state["orders"]
+    return tuple(state["generator"].permutation(np.count_nonzero(chosen)) for chosen in (y > 0, y < 0))
 
 
 def _bind(dense_kernel, sparse_kernel, pos, neg):

@@ -670,7 +670,11 @@ def pivoted_factor(gram, tol, max_bytes):
         ahead = np.argsort(-residual, kind="stable")[:many]
         ahead, before = ahead[residual[ahead] > max(tol, NEARLY * farthest)], rank
         rows = gram.rows(ahead) - columns[:rank, ahead].T @ columns[:rank]
-        while residual[p := ahead[q := residual[ahead].argmax()]] > max(tol, NEARLY * residual.max()):
+        while True:
+            q = residual[ahead].argmax()
+            p = ahead[q]
+            if residual[p] <= max(tol, NEARLY * residual.max()):
+                break
             _check_rank(rank + 1, n, max_bytes)
             columns[rank] = (rows[q] - columns[before:rank, p] @ columns[before:rank]) / np.sqrt(residual[p])
             columns[rank, pivots[:rank]] = 0.0  # but for rounding
