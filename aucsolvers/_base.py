@@ -189,6 +189,8 @@ def two_labels(y):
     labels = two_whole_numbers(y)
     if labels is not None:
         return labels
+    if np.size(y) == 0:
+        raise ValueError("Expected two classes, got no rows: there is nothing to rank.")
     check_classification_targets(y)
     classes = np.unique(y)
     if len(classes) > 2:
@@ -207,7 +209,7 @@ def two_whole_numbers(y):
 
     They are seen without a sort, which takes longer than some solvers do.
     """
-    if y.ndim == 1 and y.dtype.kind in "biuf":
+    if y.ndim == 1 and y.size and y.dtype.kind in "biuf":
         low, high = y.min(), y.max()
         whole = -np.inf < low < high < np.inf and low == int(low) and high == int(high)
         if whole and np.count_nonzero(y == low) + np.count_nonzero(y == high) == y.size:

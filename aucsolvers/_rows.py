@@ -93,6 +93,13 @@ def as_writable(X):
     return X
 
 
+def own_arrays(state):
+    """Replace arrays of a state that may not be changed, of a model that was mapped from a file, by copies."""
+    for name, value in state.items():
+        if isinstance(value, np.ndarray) and not value.flags.writeable:
+            state[name] = value.copy()
+
+
 class _Writable:
     """The memory of an array, which stays alive with it, as NumPy's array interface describes it."""
 

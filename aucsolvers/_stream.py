@@ -16,7 +16,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._certify import Objective
 from aucsolvers._jit import LONGEST_CALL
 from aucsolvers._params import as_generator, check_count, check_flags, check_non_negative, check_positive
-from aucsolvers._rows import FLOATS, row_scores, stored_once, with_short_indices, zeros_in_lines
+from aucsolvers._rows import FLOATS, own_arrays, row_scores, stored_once, with_short_indices, zeros_in_lines
 from aucsolvers._transaction import transactional
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
@@ -123,8 +123,8 @@ class OnlineScorer(LinearScorer):
         known = self.classes_ if not first else labels if classes is None else _distinct(classes)
         if len(known) != 2:
             raise ValueError(f"Expected two classes, got {known.tolist()}. Name both with classes= in the first call.")
-        told = labels if classes is None else np.append(labels, classes)
-        strangers = sorted(set(told.tolist()) - set(known.tolist()))
+        told = {*labels.tolist(), *([] if classes is None else np.ravel(classes).tolist())}
+        strangers = sorted(told - set(known.tolist()), key=repr)  # 1 is not "1": a mixture has no order of its own
         if strangers:
             raise ValueError(
                 f"Expected labels among {known.tolist()}, got {strangers[:5]}. Name both in the first call."
@@ -168,13 +168,6 @@ def _as_kernels_take_it(X):
     """Return X so that no call of a kernel, of which there are many to a pass, has to convert it."""
     X = stored_once(X)
     return with_short_indices(X) if sparse.issparse(X) else X
-
-
-def own_arrays(state):
-    """Replace arrays of a state that may not be changed, of a model that was mapped from a file, by copies."""
-    for name, value in state.items():
-        if isinstance(value, np.ndarray) and not value.flags.writeable:
-            state[name] = value.copy()
 
 
 def pieces(n, work):

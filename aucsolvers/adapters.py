@@ -10,7 +10,15 @@ from aucsolvers._transaction import transactional
 from aucsolvers.committee import Committee
 
 
-class ProbabilityScorer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class PassesNothingOn(MetaEstimatorMixin):
+    """Base of what fits another estimator to rows and labels alone: more is refused and not lost in silence."""
+
+    def get_metadata_routing(self):
+        """Raise NotImplementedError, as scikit-learn does where no weights or groups are passed on."""
+        raise NotImplementedError(f"{type(self).__name__} passes no metadata, such as sample_weight, to its estimator.")
+
+
+class ProbabilityScorer(ClassifierMixin, PassesNothingOn, BaseEstimator):
     """A classifier with ``predict_proba`` and no ``decision_function``, scored by its probability of the second class.
 
     Parameters
@@ -70,6 +78,7 @@ class ProbabilityScorer(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
+        tags.classifier_tags.multi_class = False
         return tags
 
 

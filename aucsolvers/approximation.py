@@ -171,7 +171,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             coef0=float(self.coef0),
             n_components=self.n_components_,
             random_state=0,  # only the order of the features is left to draw
-        ).fit(landmarks)
+        ).set_output(transform="default")
+        self.nystroem_.fit(landmarks)
         self.origin_ = self.nystroem_.transform(landmarks).mean(axis=0)
         self._n_features_out = self.n_components_
         return self
@@ -216,11 +217,16 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
 
 def _draw(X, y, count, generator):
-    """Return the numbers of ``count`` rows, ascending, drawn such that the classes in y have the same chance."""
+    """Return the numbers of ``count`` rows, ascending, drawn such that the classes in y have the same chance.
+
+    Of several columns y, for a solver behind that takes them, none is one of classes: rows have the same chance.
+    """
     chances = None
     if y is not None:
-        y = column_or_1d(y)
+        y = np.asarray(y)
         check_consistent_length(X, y)
+    if y is not None and not (y.ndim == 2 and y.shape[1] > 1):
+        y = column_or_1d(y)
         classes, codes, sizes = np.unique(y, return_inverse=True, return_counts=True)
         chances = 1.0 / (len(classes) * sizes[codes])
     return np.sort(generator.choice(X.shape[0], size=count, replace=False, p=chances))

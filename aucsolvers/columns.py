@@ -12,6 +12,9 @@ MISSING_TEXT = "(missing)"
 
 def plain_columns(frame):
     """Return the frame with every column as float64 or, where it is no kind of number, as Python objects."""
+    if not frame.columns.is_unique:
+        name = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"Expected each column once, got {name!r} more than once. Leave one out or rename it.")
     return pd.DataFrame({name: plain_column(frame[name]) for name in frame})
 
 
@@ -24,13 +27,17 @@ def plain_column(column):
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return plain_column(column.astype(object if column.isna().any() else dtype.categories.dtype).infer_objects())
+    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
+        values = column.to_numpy(np.float64, na_value=np.nan) + 0.0  # + 0.0: -0.0 and 0.0 are one value
+        values[np.isnan(values)] = np.nan  # and so is NaN, whatever its bits
+        return values
+    if isinstance(dtype, pd.ArrowDtype):  # times and texts: of these Arrow's own columns know less than others
+        return plain_column(column.array.__arrow_array__().to_pandas())
     if pd.api.types.is_datetime64_any_dtype(dtype):
         moments = column.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(dtype, "tz", None) else column
         return _seconds(moments - pd.Timestamp(0).as_unit(moments.dt.unit))
     if pd.api.types.is_timedelta64_dtype(dtype):
         return _seconds(column)
-    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
-        return column.to_numpy(np.float64, na_value=np.nan) + 0.0  # + 0.0: -0.0 and 0.0 are one value
     return column.to_numpy(object, na_value=None)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from aucsolvers._params import check_count
 from aucsolvers._transaction import transactional
@@ -61,6 +61,5 @@ class HatFunctions(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features=None):
         """Return "NAME at knot K" of each hat."""
         check_is_fitted(self, "n_features_in_")
-        given = getattr(self, "feature_names_in_", input_features)
-        names = [f"x{i}" for i in range(self.n_features_in_)] if given is None else given
+        names = _check_feature_names_in(self, input_features)
         return np.array([f"{name} at knot {k}" for name in names for k in range(self.n_knots)], dtype=object)

@@ -201,6 +201,7 @@ def best_gmean_threshold(y, scores):
     return Ranking(scores, positive).auc_and_threshold()[1]
 
 
+@np.errstate(under="ignore")  # of tails that are nothing beside others
 def smoothed_gmean_threshold(y, scores):
     """Return the t with the largest G-mean on the distributions that the scores of either class were drawn from.
 

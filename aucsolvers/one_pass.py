@@ -134,7 +134,7 @@ class OPAUC(OnlineScorer):
 
     def _start(self, n_features):
         columns = self.rank or n_features
-        _check_covariance_bytes(n_features, columns, self.max_covariance_bytes)
+        _check_covariance_bytes(n_features, columns, self.rank is not None, self.max_covariance_bytes)
         return super()._start(n_features) | {
             "rank": self.rank,
             "means": zeros_in_lines(2, n_features),
@@ -147,11 +147,12 @@ class OPAUC(OnlineScorer):
         return partial(learn_against_moments, lam=float(self.lam), eta=float(self.eta), rank=self.rank)
 
 
-def _check_covariance_bytes(n_features, columns, limit):
-    needed = _bytes_needed(n_features, columns)
+def _check_covariance_bytes(n_features, columns, sketched, limit):
+    needed = columns * _bytes_a_column(n_features, sketched)
     if needed > limit:
-        rank = min(USUAL_RANK, limit // _bytes_needed(n_features, 1))
-        sketches = f"rank={rank} (random sketches of {rank * _bytes_needed(n_features, 1)} bytes), " if rank else ""
+        sketch = _bytes_a_column(n_features, sketched=True)
+        rank = min(USUAL_RANK, limit // sketch)
+        sketches = f"rank={rank} (random sketches of {rank * sketch} bytes), " if rank else ""
         raise ValueError(
             f"Expected covariances of at most max_covariance_bytes={limit} bytes, got 2 x {n_features} x {columns} "
             f"float64, which need {needed} bytes. Use {sketches if rank < columns else ''}SOLAM (same objective, O(d) "
@@ -159,9 +160,9 @@ def _check_covariance_bytes(n_features, columns, limit):
         )
 
 
-def _bytes_needed(n_features, columns):
+def _bytes_a_column(n_features, sketched):
     """Return those of both classes' covariances, or sketches with their random numbers, a block of rows, twice."""
-    return 16 * columns * (n_features + (BLOCK_ROWS if columns != n_features else 0))
+    return 16 * (n_features + (BLOCK_ROWS if sketched else 0))
 
 
 # Driver ----------------------------------------------------------------------------------------------------------

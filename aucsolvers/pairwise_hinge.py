@@ -27,7 +27,7 @@ from aucsolvers._pairwise import split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
-from aucsolvers._rows import FLOATS, REDUCE, as_rows, inner, row_scores, weighted_row_sum, zeros_in_lines
+from aucsolvers._rows import FLOATS, REDUCE, as_rows, inner, own_arrays, row_scores, weighted_row_sum, zeros_in_lines
 from aucsolvers._transaction import transactional
 from aucsolvers.metrics import margin_violations
 
@@ -69,7 +69,8 @@ class AUCSDCD(LinearScorer):
     warm_start : bool, default=False
         Go on from the dual variables (and the random stream) of the last fit, if the class sizes are still the same.
         Any lam and any rows may change in between: w is recomputed from the dual variables. They are then kept in
-        the estimator, 8 k bytes, and pickled with it.
+        the estimator, 8 k bytes, and pickled with it. A fit that goes on changes them in place: if it is interrupted,
+        the model stays the one before, and the next fit goes on from what had been reached.
     max_alpha_bytes : int, default=4 * 1024**3
         Refuse data whose dual variables need more memory than this.
 
@@ -188,6 +189,7 @@ class AUCSDCD(LinearScorer):
         if of != shape:
             logger.info("starting cold: the dual variables are of %s rows, the data of %s", of, shape)
             return None
+        own_arrays(state)
         return state
 
 

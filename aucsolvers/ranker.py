@@ -55,7 +55,7 @@ class Ranker(BaseEstimator):
         """
         if isinstance(X, pd.DataFrame):
             X = plain_columns(X)
-        elif self.sparse and not issparse(X):
+        if self.sparse and not issparse(X):
             X = csr_matrix(np.asarray(X, dtype=np.float64))
         with one_blas_thread():
             return self.scorer.decision_function(X)

@@ -1,7 +1,7 @@
 """Where scores are cut: at the largest G-mean on scores by models that were fitted without the row."""
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from aucsolvers._base import BinaryScorer, two_labels
 from aucsolvers._params import as_generator, check_count
 from aucsolvers._transaction import transactional
-from aucsolvers.adapters import ProbabilityScorer, scores_by_probability, take_columns
+from aucsolvers.adapters import PassesNothingOn, ProbabilityScorer, scores_by_probability, take_columns
 from aucsolvers.metrics import best_gmean_threshold, smoothed_gmean_threshold
 
 
-class GMeanThreshold(MetaEstimatorMixin, BinaryScorer):
+class GMeanThreshold(PassesNothingOn, BinaryScorer):
     """A scorer, behind a sampler if one is given, that predicts at the G-mean's best threshold for rows left out.
 
     A solver that a sampler stands before sees the rows kept, and of these its own scores, which are apart by the fit

@@ -239,6 +239,8 @@ def _span(on: str) -> tuple[datetime, datetime]:
     except ValueError:
         raise BadInput(f"Expected a date such as 2026-03-01, or a time such as 2026-03-01T12:00; got '{on}'.") from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment > datetime.now(UTC):
+        raise BadInput(f"Expected a day that has begun, or a moment that has been, got '{on}'. Nobody knows yet.")
     return moment, moment + timedelta(days=1, microseconds=-1) if len(on) <= len("2026-03-01") else moment
 
 

@@ -460,7 +460,7 @@ class ValidationConfig(Strict):
     # estimates of the distributions that these come from; auto: by what scores
     threshold: Literal["auto", "training", "out_of_fold", "out_of_fold_smoothed"] = "auto"
     split: Literal["stratified", "grouped_by_duplicates"] = "stratified"  # grouped: copies stay on one side
-    held_out: float = Field(default=0.0, ge=0.0, le=0.5)  # the share of rows that nothing is trained or chosen on
+    held_out: float = Field(default=0.0, ge=0.0, le=0.5, strict=True)  # share of rows not trained or chosen on
 
     @property
     def grouped(self) -> bool:

@@ -121,7 +121,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     if isinstance(raw_table.X, pd.DataFrame):
         features, labels, name = take_target(raw_table, rule, raw.path.name)
         classes = two_classes(labels, name, rule, raw_table.place)
-        X, dropped = _features(features, raw_table.place, raw.path.name)
+        X, dropped = _features(features, raw_table.place, raw.path.name, classes.y != 0)
         renamed = renamed_columns([str(name) for name in raw_table.X.columns])
         set_aside = tuple(c for c in raw_table.no_features if c != name and c not in rule.drop)
         layout = Layout(name, (*rule.drop, *set_aside, *dropped))
@@ -129,12 +129,12 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         classes = _sparse_classes(raw_table, rule, raw.path.name)
         X, dropped, set_aside, renamed = canonical(raw_table.X), (), (), {}
         layout = Layout(index_base=raw_table.index_base)
-        if X.nnz == 0:
-            raise only_zeros(raw.path.name)
     kept = classes.y != 0
     y = classes.y if kept.all() else classes.y[kept]
     if len(y) < len(classes.y):
         X = X.loc[kept].reset_index(drop=True) if isinstance(X, pd.DataFrame) else X[kept]
+    if not isinstance(X, pd.DataFrame) and X.nnz == 0:
+        raise only_zeros(raw.path.name)
     y.flags.writeable = False
     table = Table(X, y)
     return _Converted(table, classes, dropped, set_aside, renamed, layout, *table_digests(table))
@@ -240,12 +240,14 @@ def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes
 # Features ---------------------------------------------------------------------------------------------------------
 
 
-def _features(frame: pd.DataFrame, place: Callable[[int], str], file: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the columns as float64 or texts, and the names of the empty ones, which are left out."""
+def _features(
+    frame: pd.DataFrame, place: Callable[[int], str], file: str, kept: np.ndarray
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the columns as float64 or texts, and the names of those empty in the rows kept, which are left out."""
     if frame.shape[1] == 0:
         raise BadInput(f"{file}: expected at least one column besides the target, got none. Check the delimiter.")
     columns = feature_columns(frame, place, file)
-    dropped = tuple(name for name, values in columns.items() if pd.isna(values).all())
+    dropped = tuple(name for name, values in columns.items() if pd.isna(values[kept]).all())
     if len(dropped) == len(columns):
         raise only_empty(file)
     return pd.DataFrame({n: v for n, v in columns.items() if n not in dropped}), dropped

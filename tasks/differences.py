@@ -112,7 +112,7 @@ def sections(manifest: Mapping[str, Any]) -> dict[str, Any]:
     run = manifest["run"]
     tell = _experiment if manifest["kind"] == "experiment" else _cell
     try:
-        own = tell(manifest)
+        own, environment = tell(manifest), _environment(manifest.get("environment", {}))
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInput(
             f"Expected the manifest of {run['name']} ({run['run_id'][:8]}) to be whole, got one in which something is "
@@ -122,7 +122,7 @@ def sections(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "data": own["data"],
         "code": manifest.get("code", {}),
-        "environment": _environment(manifest.get("environment", {})),
+        "environment": environment,
         "parameters": own["parameters"] | parameters,
         "results": {"status": run["status"], "reason": run.get("reason")} | own["results"],
     }

@@ -299,10 +299,11 @@ def best_candidates(name: str | None, search: dict[str, list[Any]], count: int) 
 
 def _preference(name: str | None, values: list[Any]) -> list[Any]:
     """Return what the candidates are put in order by among equals, least first."""
-    if name in SMALL_REGULARISES and all(map(is_number, values)):
-        return values
-    if name in LARGE_REGULARISES:
-        return [-value for value in values]
+    if all(map(is_number, values)):
+        if name in SMALL_REGULARISES:
+            return values
+        if name in LARGE_REGULARISES:
+            return [-value for value in values]
     return [values.index(value) for value in values]
 
 

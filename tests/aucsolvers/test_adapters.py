@@ -3,13 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
 
+from aucsolvers import GMeanThreshold
 from aucsolvers.adapters import ProbabilityScorer, ScoreColumn, unwrapped
 
 
@@ -49,7 +54,22 @@ def test_a_score_column_is_its_own_score():
 def test_a_wrapper_takes_what_its_classifier_takes():
     """Sparse rows, say: a chain is made sparse where its solver says so."""
     for estimator in (GaussianNB(), KNeighborsClassifier()):
-        assert get_tags(ProbabilityScorer(estimator)).input_tags == get_tags(estimator).input_tags
+        tags = get_tags(ProbabilityScorer(estimator))
+        assert tags.input_tags == get_tags(estimator).input_tags
+        assert not tags.classifier_tags.multi_class
+
+
+@pytest.mark.parametrize("wrapper", [ProbabilityScorer, GMeanThreshold])
+def test_weights_that_are_not_passed_on_are_not_lost_in_silence(wrapper):
+    X, y = rows()
+    with config_context(enable_metadata_routing=True):
+        chain = make_pipeline(
+            StandardScaler().set_fit_request(sample_weight=True),
+            wrapper(LogisticRegression().set_fit_request(sample_weight=True)),
+        )
+        chain.fit(X, y)
+        with pytest.raises(NotImplementedError, match=f"{wrapper.__name__} passes no metadata"):
+            chain.fit(X, y, sample_weight=np.ones(60))
 
 
 def test_columns_of_an_earlier_fit_are_forgotten():

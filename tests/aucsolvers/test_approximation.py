@@ -1,9 +1,11 @@
 """Kernel features: the kernel itself at the landmarks, the kernel problem's own optimum, and every class among them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_circles
 from sklearn.metrics import roc_auc_score
@@ -209,3 +211,21 @@ def test_distances_of_rows_far_from_zero_are_not_lost(rings, layout, offset):
     near = KernelFeatures(n_components=40, random_state=0).fit_transform(X, y)
     far = KernelFeatures(n_components=40, random_state=0).fit(layout(X + offset), y)
     np.testing.assert_allclose(far.transform(layout(X + offset)) @ near.T, near @ near.T, atol=1e-4)
+
+
+def test_frames_asked_of_all_transformers_do_not_reach_inside(rings):
+    X, y = rings
+    usual = KernelFeatures(n_components=9, random_state=0).fit(X, y)
+    with config_context(transform_output="pandas"):
+        model = KernelFeatures(n_components=9, random_state=0).fit(X, y)
+        assert isinstance(model.transform(X), pd.DataFrame)
+    assert isinstance(model.origin_, np.ndarray)
+    assert np.array_equal(model.transform(X), usual.transform(X))
+
+
+def test_several_targets_are_no_classes_to_draw_from(rings):
+    X, y = rings
+    several = KernelFeatures(n_components=9, random_state=0).fit(X, np.column_stack([y, -y]))
+    assert np.array_equal(several.landmarks_, KernelFeatures(n_components=9, random_state=0).fit(X).landmarks_)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        KernelFeatures().fit(X, np.zeros((len(X) + 1, 2)))

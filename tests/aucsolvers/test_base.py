@@ -1,5 +1,7 @@
 """What every solver shares: arrays that are taken as they are, and all that must not slip through with them."""
 
+import warnings
+
 import joblib
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import scale
 
@@ -371,6 +373,18 @@ def test_a_stream_that_was_mapped_from_a_file_goes_on(model, tmp_path):
     joblib.dump(whole, tmp_path / "model")
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")
     assert_array_equal(mapped.partial_fit(X[30:], y[30:]).coef_, whole.partial_fit(X[30:], y[30:]).coef_)
+
+
+@pytest.mark.parametrize("model", [AUCSDCD, aucsolvers.AUCMSGD, SPDAM, LinearSVM, KernelSVM, SVMOR])
+def test_a_warm_start_that_was_mapped_from_a_file_goes_on(model, tmp_path):
+    X, y = few()
+    begun = model(max_iter=1, warm_start=True)
+    begun.set_params(**({"random_state": 0} if "random_state" in begun.get_params() else {}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        joblib.dump(begun.fit(X, y), tmp_path / "model")
+        mapped = joblib.load(tmp_path / "model", mmap_mode="r")
+        assert_array_equal(mapped.fit(X, y).decision_function(X), begun.fit(X, y).decision_function(X))
 
 
 def test_a_first_fit_that_fails_leaves_an_unfitted_model():

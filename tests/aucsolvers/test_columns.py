@@ -1,11 +1,15 @@
 """Text columns: what counts as missing, and that a row is read alike whatever rows come with it."""
 
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from aucsolvers import TextImputer
-from aucsolvers.columns import plain_column
+from aucsolvers.columns import plain_column, plain_columns
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, "", "  "])
@@ -43,6 +47,36 @@ def test_columns_are_those_of_the_fit():
 def test_the_two_zeros_are_one_value():
     for column in (pd.Series([-0.0, 0.0]), pd.Series([-0.0, 0.0], dtype="Float64")):
         assert not np.signbit(plain_column(column)).any()
+
+
+def test_a_gap_has_one_bit_pattern():
+    """That of 0/0 on x86 is another than NumPy's, and keys of rows would tell them apart."""
+    other = np.uint64(0xFFF8000000000000).view(np.float64)
+    for column in (pd.Series([1.0, other]), pd.Series([1.0, other]).astype("float32")):
+        assert plain_column(column).view(np.uint64)[1] == np.float64("nan").view(np.uint64)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (pa.timestamp("us", "Europe/Berlin"), datetime(2020, 1, 1, 12, tzinfo=UTC), 1577880000.0),
+        (pa.timestamp("ns"), datetime(2020, 1, 1, 12), 1577880000.0),
+        (pa.duration("ms"), timedelta(days=1), 86400.0),
+        (pa.date32(), date(2020, 1, 1), date(2020, 1, 1)),
+        (pa.dictionary(pa.int32(), pa.string()), "north", "north"),
+        (pa.bool_(), True, 1.0),
+        (pa.decimal128(5, 2), Decimal("1.5"), 1.5),
+    ],
+)
+def test_columns_that_arrow_keeps_are_read_as_those_of_pandas(kind, value, expected):
+    first, gap = plain_column(pd.Series([value, None], dtype=pd.ArrowDtype(kind)))
+    assert first == expected and isinstance(first, type(expected))
+    assert pd.isna(gap)
+
+
+def test_a_column_that_is_there_twice_is_named():
+    with pytest.raises(ValueError, match="Expected each column once, got 'a' more than once"):
+        plain_columns(pd.DataFrame(np.zeros((2, 3)), columns=["a", "b", "a"]))
 
 
 def test_a_moment_is_one_number_in_every_zone():

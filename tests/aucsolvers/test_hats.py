@@ -1,6 +1,7 @@
 """Hat functions: scikit-learn's contract, its SplineTransformer as oracle, and that linear scores interpolate."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,12 @@ def test_a_constant_column_and_names():
     assert list(hats.get_feature_names_out(["age", "sum"])) == [
         "age at knot 0", "age at knot 1", "sum at knot 0", "sum at knot 1",
     ]  # fmt: skip
+    with pytest.raises(ValueError, match="number of features"):
+        hats.get_feature_names_out(["age"])
+    named = HatFunctions(2).fit(pd.DataFrame({"age": [0.0], "sum": [1.0]}))
+    assert named.get_feature_names_out()[0] == "age at knot 0"
+    with pytest.raises(ValueError, match="not equal to feature_names_in_"):
+        named.get_feature_names_out(["sum", "age"])
 
 
 @pytest.mark.parametrize("n_knots", [1, 0, 2.5])

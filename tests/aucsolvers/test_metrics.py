@@ -255,6 +255,11 @@ class TestSmoothedThreshold:
         cut, turned = metrics.smoothed_gmean_threshold(y, scores), metrics.smoothed_gmean_threshold(1 - y, -scores)
         assert cut == pytest.approx(-turned, abs=1e-6)
 
+    def test_tails_may_vanish_where_numpy_raises(self):
+        y, scores = np.repeat([0, 1], [40, 40]), np.r_[np.linspace(0.0, 1.0, 40), np.linspace(50.0, 90.0, 40)]
+        with np.errstate(all="raise"):
+            assert 1.0 < metrics.smoothed_gmean_threshold(y, scores) < 50.0
+
     def test_equal_scores_are_cut_as_they_are(self):
         y = [0, 0, 0, 1, 1]
         for scores in ([0, 0, 0, 1, 1], [4, 4, 4, 4, 4], [1, 1, 1, 0, 0]):

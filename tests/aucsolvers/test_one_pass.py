@@ -150,6 +150,13 @@ class TestOptimum:
             for rank in map(int, named):
                 assert OPAUC(rank=rank, max_covariance_bytes=limit).fit(X, y).coef_.shape == (1, 20_000)
 
+    def test_numbers_that_a_sketch_draws_count_at_any_rank(self):
+        """5,000 rows with rank = d = 100 take 4 MB, nearly all of it random numbers."""
+        X, y = np.zeros((5000, 100)), np.arange(5000) % 2
+        for rank in (99, 100):
+            with pytest.raises(ValueError, match="at most max_covariance_bytes=1048576 bytes"):
+                OPAUC(rank=rank, max_covariance_bytes=2**20).partial_fit(X, y)
+
     def test_far_from_the_origin(self):
         X, y = load_breast_cancer(return_X_y=True)
         for model in (OPAUC(random_state=0), OPAUC(rank=9, random_state=0)):
@@ -163,7 +170,7 @@ def test_memory_of_a_stream_is_what_is_predicted(rank):
     d = 1000 if rank is None else 50_000
     X, y = sparse.random_array((4, d), density=0.1, format="csr", rng=np.random.default_rng(0)), [0, 1, 0, 1]
     model = OPAUC(rank=rank, random_state=0).partial_fit(X, y)
-    needed = module._bytes_needed(d, rank or d)
+    needed = (rank or d) * module._bytes_a_column(d, sketched=rank is not None)
     model = clone(model)
     tracemalloc.start()
     try:

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from scipy.sparse import csr_matrix, issparse
@@ -74,6 +75,8 @@ def test_arrays_for_a_scorer_of_sparse_rows_are_brought_to_csr():
     for sparse in (False, True):
         ranker = Ranker(Told(), sparse=sparse)
         ranker.predict(np.eye(3))
+        assert issparse(ranker.scorer.given) == sparse
+        ranker.predict(pd.DataFrame(np.eye(3)))
         assert issparse(ranker.scorer.given) == sparse
         ranker.predict(csr_matrix(np.eye(3)))
         assert issparse(ranker.scorer.given)

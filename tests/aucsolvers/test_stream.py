@@ -153,6 +153,9 @@ class TestStreams:
             SOLAM().partial_fit(X[:1], [1], classes=[0, 1, 2])
         with pytest.raises(ValueError, match="Expected classes of one type, got \\[None, 1\\]"):
             SOLAM().partial_fit(X[:1], [1], classes=[None, 1])
+        for classes in (["0", "1"], ["no", "yes"]):
+            with pytest.raises(ValueError, match="got \\[0, 1\\]"):
+                SOLAM().partial_fit(X, np.where(y > 0, 1, 0), classes=classes)
 
     @every
     def test_storage_may_change_midway(self, model):

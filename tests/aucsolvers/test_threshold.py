@@ -261,6 +261,8 @@ def test_bad_input_is_told():
             GMeanThreshold(LSSVM(), n_folds=n_folds).fit(X, y)
     with pytest.raises(ValueError, match="got one class"):
         GMeanThreshold(LSSVM()).fit(X, np.ones(300))
+    with pytest.raises(ValueError, match="got no rows"):
+        GMeanThreshold(LSSVM()).fit(X[:0], y[:0])
     with pytest.raises(NotFittedError):
         GMeanThreshold(LSSVM()).predict(X)
     with pytest.raises(ValueError, match="Expected rows of both classes in every part, got one class in 3 rows"):

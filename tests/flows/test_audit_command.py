@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from datetime import UTC, datetime
 
 import pytest
 from audited import MODEL, inside
@@ -153,11 +154,19 @@ class TestChampions:
         assert (first.split()[0], second.split()[0]) == ("1", "2")
         assert audited.ledger.entries()[-1].digest[:12] in second
 
-    @pytest.mark.parametrize("on", ["2026-03-01", "2999-01-01T10:00", "2026-03-01 12:00+02:00"])
-    def test_before_the_first_and_after_the_last(self, audited, capsys, on):
+    @pytest.mark.parametrize("on", ["2026-03-01", "2026-03-01T10:00", "2026-03-01 12:00+02:00"])
+    def test_before_the_first_there_was_none(self, audited, capsys, on):
         assert champions_command(MODEL, on) == 0
-        out = capsys.readouterr().out
-        assert out.startswith(f"No version of {MODEL} was champion on {on}.") == on.startswith("2026-03")
+        assert capsys.readouterr().out.startswith(f"No version of {MODEL} was champion on {on}.")
+
+    def test_now_it_is_the_last(self, audited, capsys):
+        assert champions_command(MODEL, datetime.now(UTC).isoformat(), as_json=True) == 0
+        assert [one["number"] for one in json.loads(capsys.readouterr().out)["champions"]] == [2]
+
+    @pytest.mark.parametrize("on", ["2999-01-01", "2999-01-01T10:00"])
+    def test_what_is_to_come_is_bad_input_for_nobody_knows(self, audited, on):
+        with pytest.raises(BadInput, match=f"a day that has begun.*got '{on}'"):
+            champions_command(MODEL, on)
 
     def test_a_day_has_all_of_its_champions_and_a_moment_one(self, audited, capsys):
         entries = audited.ledger.entries()

@@ -123,6 +123,7 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"datasets": ["digit"]}, ["got 'digit'", "Did you mean 'digits'?", "--data"]),
         ({"datasets": None}, ["datasets: expected a list, got nothing"]),
         ({"validation": {"folds": 1}}, ["validation.folds: expected a number greater than or equal to 2, got 1"]),
+        ({"validation": {"held_out": "0.2"}}, ["validation.held_out: expected a number, got '0.2'"]),
         ({"validation": {"fold": 3}}, ["validation", "Did you mean 'folds'?"]),
         ({"seed": "today"}, ["seed: expected a whole number, got 'today'"]),
         ({"seed": True}, ["seed: expected a whole number, got True"]),

@@ -24,13 +24,13 @@ FUZZ = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCh
 def made(tmp_path):
     """Return the data set made of a text (or a DataFrame, by way of Parquet) under a rule."""
 
-    def make(data, target="y", positive=None, name="data.csv", delimiter=None):
+    def make(data, target="y", positive=None, name="data.csv", delimiter=None, **rule):
         path = tmp_path / name
         if isinstance(data, pd.DataFrame):
             data.to_parquet(path := tmp_path / "data.parquet")
         else:
             path.write_text(data)
-        return convert.fn(download.fn("d", str(path)), ConversionRule(target, positive, delimiter))
+        return convert.fn(download.fn("d", str(path)), ConversionRule(target, positive, delimiter, **rule))
 
     return make
 
@@ -227,8 +227,18 @@ def test_nothing_to_learn_from_is_refused(refusal, text, words):
     assert words in refusal(text)
 
 
+def test_a_column_with_values_in_rows_that_are_left_out_alone_is_empty(made):
+    """A conversion that leaves a class out left such a column with nothing to impute from."""
+    two = {"conversion": "class_groups", "groups": (("a",), ("b",))}
+    dataset = made("n,late,word,y\n1,,,a\n2,,,b\n3,7,x,c\n4,8,z,c\n", **two)
+    assert list(load(dataset).X) == ["n"] and dataset.n_rows == 2
+    assert dataset.layout.left_out == ("late", "word") and "'late'" in dataset.provenance.rule
+
+
 def test_an_all_zero_sparse_file_is_refused(refusal):
     assert "expected features other than zero" in refusal("1\n-1 1:0\n", target=None, name="d.svm")
+    two = {"conversion": "class_groups", "groups": (("1",), ("2",))}
+    assert "expected features other than zero" in refusal("1\n2\n3 1:5\n", target=None, name="d.svm", **two)
 
 
 @given(st.lists(st.sampled_from(["", " ", "a", "a ", "b", "a_2", "column_2"]), max_size=8))

@@ -157,3 +157,5 @@ def test_a_run_and_an_experiment_can_be_compared():
 def test_a_manifest_with_another_thing_in_place_of_a_part_is_bad_input():
     with pytest.raises(BadInput, match="to be whole"):
         compare(cell(), placed(cell(), "folds", value=[{}]))
+    with pytest.raises(BadInput, match="to be whole"):
+        compare(cell(), placed(cell(), "environment", "blas", value=None))

@@ -78,6 +78,11 @@ def test_with_a_kernel_ties_go_first_to_the_more_regularised_then_to_the_smoothe
     assert best_candidate(name, search) == expected
 
 
+def test_values_of_which_not_all_are_numbers_are_taken_as_they_were_given():
+    search = {"value": [None, 0.1, 10.0], "mean": [0.9, 0.9, 0.9]}
+    assert best_candidate("lam", search) == {"lam": None} and best_candidate("C", search) == {"C": None}
+
+
 def test_the_search_scores_every_value_on_every_inner_fold():
     whole = config({"solver": "ls_svm", "grid": [0.01, 1.0]}, validation={"inner_folds": 3})
     search = search_parameters(blobs(), whole.methods[0], whole, seed=1)
