@@ -138,7 +138,7 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
 
     def _warn(self, words):
         start = f"{type(self).__name__} stopped with status {self.status_!r} after {self.n_iter_} iterations"
-        warnings.warn(f"{start}: {words}.", ConvergenceWarning, stacklevel=_caller_level())
+        warnings.warn(f"{start}: {words}.", ConvergenceWarning, stacklevel=caller_level())
 
     def predict(self, X):
         """Return the predicted labels, shape (n_samples,)."""
@@ -152,7 +152,7 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _caller_level():
+def caller_level():
     """Return the stacklevel with which the function that calls this warns in the name of whoever called the package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "aucsolvers":

@@ -58,6 +58,16 @@ def tied(scores, unit):
     return rounded if np.isfinite(rounded).all() else scores
 
 
+def grouped(scores, width):
+    """Return finite scores with the lowest of each group in place of all: of those up to a width above it."""
+    order = np.argsort(scores)
+    lowest = scores[order]
+    _group(lowest, width)
+    groups = np.empty_like(lowest)
+    groups[order] = lowest
+    return groups
+
+
 def ascending(scores):
     """Return finite scores, float64, in ascending order (0.0 and -0.0 are equal, in either order)."""
     return np.sort(scores) if len(scores) <= FEW else _radix_sorted(scores)
@@ -75,6 +85,16 @@ def auc_of_classes(positive_scores, negative_scores):
 
 
 # Kernels ---------------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def _group(ordered, width):
+    """Set each of ascending scores to the lowest of its group."""
+    lowest = ordered[0]
+    for i in range(ordered.size):
+        if ordered[i] - lowest > width:
+            lowest = ordered[i]
+        ordered[i] = lowest
 
 
 @kernel()

@@ -21,15 +21,16 @@ linear term. With a balanced hinge U differs by class, as it does there with cla
 U sum_i max(0, 1 - y_i f(x_i)) is F + 1/2 ||w0||^2. So those two modules solve it.
 """
 
+import warnings
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from aucsolvers._base import BinaryScorer, SolverResult, validate_rows
+from aucsolvers._base import BinaryScorer, SolverResult, caller_level, validate_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
-from aucsolvers._ranking import TIED_WITHIN, tied
+from aucsolvers._ranking import grouped
 from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
 from aucsolvers._transaction import transactional
 from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, check_cache, solve_kernel_svm
@@ -39,6 +40,7 @@ from aucsolvers.svm import solve_linear_svm
 KERNELS = ("linear", "rbf")
 THRESHOLDS = ("gmean", "zero")
 HINGE_WEIGHTS = ("equal", "balanced")
+SCORES_KNOWN_TO = 1e-6  # of their median size
 
 
 # Estimators ------------------------------------------------------------------------------------------------------
@@ -88,11 +90,17 @@ class MarginMeanScorer(BinaryScorer):
         # scores that overflowed, with features or parameters of extreme scales, have none; the status says diverged
         if self.threshold == "zero" or not np.isfinite(scores).all():
             return 0.0
-        # of whole numbers, different rows may have the same score: a cut between them would go by its last digit
-        unit = TIED_WITHIN * (np.median(np.abs(scores)) or 1.0)
-        rounded = tied(scores, unit)
-        cut = best_gmean_threshold(y, rounded)
-        return cut if cut < rounded.max() else cut + unit
+        # rows whose score is the same at the optimum, as that of all free support vectors is, have it up to what the
+        # solver leaves: a cut between them would go by that
+        unit = SCORES_KNOWN_TO * (np.median(np.abs(scores)) or 1.0)
+        groups = grouped(scores, unit)
+        if groups.min() == groups.max():
+            words = (
+                "scores all training rows alike: w = 0, for the rare class is cheapest paid. Raise lam1, or weigh it."
+            )
+            warnings.warn(f"{type(self).__name__} {words}", UserWarning, stacklevel=caller_level())
+        above = groups > best_gmean_threshold(y, groups)
+        return (scores[~above].max() + scores[above].min()) / 2.0 if above.any() else scores.max() + unit
 
     def _forget(self):
         """Drop what a fit with the other kernel may have left."""
@@ -192,11 +200,14 @@ class MarginMeanSVM(MarginMeanScorer):
     ConvergenceWarning
         If ``max_iter`` passes did not bring the gap under ``tol``: usually a large lam2, or features on very different
         scales.
+    UserWarning
+        If all training rows have one score up to rounding, unless threshold is "zero".
 
     Notes
     -----
     Where a class is rare and lam1 small, the hinge loss of that class is cheapest paid and w is 0 up to rounding, as
-    for any unweighted SVM: a ranking by such scores is noise. A larger lam1 pulls w away from 0.
+    for any unweighted SVM: a ranking by such scores is noise, of which a warning tells, and all rows are negative. A
+    larger lam1 pulls w away from 0.
 
     "linear" is solved as LinearSVM's problem is, "rbf" as KernelSVM's: see there for cost, memory and the methods'
     sources. "rbf" takes two evaluations of all kernel values more, O(s^2 d), for w0 at the rows and the scores of a row

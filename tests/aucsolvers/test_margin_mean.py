@@ -170,6 +170,28 @@ class TestOptimum:
             cut += 0 < one.predict(X).sum() < 90
         assert cut > 15
 
+    def test_no_cut_goes_between_support_vectors_that_tie_at_the_optimum(self):
+        """Free ones all have the score 1 or -1, up to what the solver leaves: that depends on the order of the rows."""
+        cut = 0
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            X = rng.integers(0, 2, size=(200, 8)).astype(float)
+            y = X[:, 0] + X[:, 1] + rng.normal(size=200) > 1.7
+            order = rng.permutation(200)
+            for svm in (MarginMeanSVM(), MarginMeanSVM(kernel="rbf", gamma=0.1)):
+                labels = svm.fit(X, y).predict(X)
+                assert_array_equal(svm.fit(X[order], y[order]).predict(X), labels)
+                cut += 0 < labels.sum() < 200
+        assert cut > 30
+
+    def test_one_score_for_all_rows_is_told_and_has_one_label(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(400, 3)), np.arange(400) % 20 == 0
+        for rows in (X, sparse.csr_array(X), X + 3.0):
+            with pytest.warns(UserWarning, match="MarginMeanSVM scores all training rows alike: w = 0"):
+                svm = MarginMeanSVM().fit(rows, y)
+            assert np.ptp(svm.decision_function(rows)) < 1e-6 and not svm.predict(rows).any()
+
     @pytest.mark.parametrize("kernel", ["linear", "rbf"])
     def test_no_point_nearby_is_better(self, kernel):
         X, y = overlapping()
