@@ -54,6 +54,9 @@ SMALLEST_BLOCK, SMALLEST_SPARSE_BLOCK, LARGEST_BLOCK, BLOCK_ENTRIES = 2, 3, 16, 
 FEW_POINTS, BLOCK_OF_FEW = 768, 128
 FEW_COLUMNS = 8  # so many, from two on, are computed without BLAS,
 CHUNK = 512  # entries of each at a time, which stay in the nearest cache
+SPREAD_BYTES, LEAST_SPREAD = 2**28, 8  # sparse rows that are made dense at a time: so many bytes, or rows if wider
+# Of more rows none is made dense where a lower share of values meet another; wide ones are slow to run through.
+FEWEST_SPARSE, MEETING, MEETING_OF_WIDE = 16, 0.05, 0.25
 # Exponents of a Gaussian that rounding spoils by more are computed from differences of rows, one by one, where they are
 # above NOTHING; of sparse rows, from dense ones moved to where they are small, if these take at most so many times
 # their memory.
@@ -744,28 +747,50 @@ def scale_gamma(X, weight=None):
 
 
 def _products(few, many, out=None):
-    """Return x'z between all rows of the Points' matrices as a C-ordered array, ``out`` if given.
-
-    Of two sparse ones ``few`` is made dense: it then takes one run through the stored values of ``many``.
-    """
+    """Return x'z between all rows of the Points' matrices as a C-ordered array, ``out`` if given."""
+    if sparse.issparse(few) and sparse.issparse(many):
+        return _sparse_products(few, many, np.empty((few.shape[0], many.shape[0])) if out is None else out)
     if not (sparse.issparse(few) or sparse.issparse(many)):
         if not 1 < few.shape[1] <= FEW_COLUMNS:
             return np.matmul(few.T, many, out=out)
         out = np.empty((few.shape[1], many.shape[1])) if out is None else out
         _multiply_few(np.ascontiguousarray(few), np.ascontiguousarray(many), out)
         return out
-    if sparse.issparse(many):
-        products = (many @ (_dense_transpose(few) if sparse.issparse(few) else np.ascontiguousarray(few))).T
-    else:
-        products = few @ many
+    products = (many @ np.ascontiguousarray(few)).T if sparse.issparse(many) else few @ many
     if out is None:
         return np.ascontiguousarray(products)
     out[:] = products
     return out
 
 
+def _sparse_products(few, many, out):
+    """Set ``out`` to x'z between all rows of two CSR matrices and return it; the way there does not show in its bits.
+
+    Rows of ``few`` are made dense, some at a time: each time takes one run through the stored values of ``many``. Where
+    so few values meet others that to look for these takes less time, they stay as they are.
+    """
+    share = MEETING if 8 * few.shape[0] * few.shape[1] <= SPREAD_BYTES else MEETING_OF_WIDE
+    stay = few.shape[0] > FEWEST_SPARSE and _meetings(few, many) < share * few.shape[0] * many.nnz
+    columns = many.T.tocsr() if stay else None
+    width = many.shape[0] if stay else many.shape[1]
+    size = max(LEAST_SPREAD, SPREAD_BYTES // (8 * width))
+    for start in range(0, few.shape[0], size):
+        block = slice(start, start + size)
+        if stay:
+            (few[block] @ columns).toarray(out=out[block])
+        else:
+            out[block] = (many @ _dense_transpose(few[block])).T
+    return out
+
+
+def _meetings(few, many):
+    """Return how many products of two stored values all x'z are sums of."""
+    each = (np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64) for X in (few, many))
+    return float(np.dot(*each))
+
+
 def _dense_transpose(X):
-    """Return X' of a CSR X as a C-ordered array; where X is very wide the system gives no memory to most of it."""
+    """Return X' of a CSR X as a C-ordered array."""
     dense = np.zeros(X.shape[::-1])
     dense[X.indices, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))] = X.data
     return dense

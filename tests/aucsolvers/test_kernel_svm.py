@@ -19,6 +19,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
+from aucsolvers import ZOVR, MarginMeanSVM
 from aucsolvers import kernel_svm as module
 from aucsolvers.kernel_svm import KernelSVM
 from aucsolvers.svm import LinearSVM
@@ -333,6 +334,34 @@ class TestCache:
             assert_allclose(module._products(few, many, values[:-1]), few.T @ many, rtol=0, atol=1e-14)
             assert_array_equal(values[:-1], module._products(few, many))
             assert np.isnan(values[-1]).all()
+
+    @pytest.mark.parametrize("density", [0.01, 0.3])
+    def test_products_of_sparse_rows_do_not_show_how_they_came_about(self, density, monkeypatch):
+        """All rows made dense at once, a few at a time, or none."""
+        X = sparse.random_array((90, 400), density=density, format="csr", rng=np.random.default_rng(0))
+        expected = module._products(X, X)
+        assert_allclose(expected, (X @ X.T).toarray(), rtol=0, atol=1e-14)
+        for share, wide, size in ((0.0, 0.0, 2**12), (1.0, 1.0, 2**12), (0.0, 1.0, 2**28), (1.0, 0.0, 2**28)):
+            monkeypatch.setattr(module, "MEETING", share)
+            monkeypatch.setattr(module, "MEETING_OF_WIDE", wide)
+            monkeypatch.setattr(module, "SPREAD_BYTES", size)
+            out = np.full((90, 90), np.nan)
+            assert_array_equal(module._products(X, X, out), expected)
+            assert_array_equal(out, expected)
+
+    @pytest.mark.parametrize(
+        "solver", [ZOVR(kernel="rbf", max_iter=2), KernelSVM(gamma="loo"), MarginMeanSVM(kernel="rbf")]
+    )
+    def test_a_million_columns_with_few_values_take_no_memory_of_their_own(self, solver):
+        X = sparse.random_array((200, 10**6), density=1e-5, format="csr", rng=np.random.default_rng(0))
+        y = np.arange(200) % 4 == 0
+        tracemalloc.start()
+        try:
+            solver.fit(X, y)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 200 * 10**6  # all rows made dense would take eight times that
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     def test_is_what_a_fit_takes_beside_vectors_and_rows(self, monkeypatch):
