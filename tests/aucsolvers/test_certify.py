@@ -100,3 +100,13 @@ def test_square_does_not_cancel_far_from_the_origin():
     X, y = arriving(120)
     near, far = (Objective(X + shift, y > 0, LAM, SQUARE).look(W) for shift in (0.0, 1e6))
     assert_allclose(far[:2], near[:2], rtol=1e-7)
+
+
+@losses
+@pytest.mark.parametrize("length", [1e200, 1e308])
+def test_of_a_model_that_overflowed_nothing_is_known(loss, length):
+    """Be it in the scores, in the loss or in ||w||^2: the gradient may be finite, and bounds nothing."""
+    X, y = arriving(120)
+    with np.errstate(over="ignore", invalid="ignore"):
+        look = Objective(X, y > 0, LAM, loss).look(length * W)
+    assert (look.objective, look.gap) == (np.inf, np.inf)

@@ -61,3 +61,24 @@ def test_its_members_and_the_best_ones_solver_are_found():
     assert chains(pipeline) == [ONE, OTHER]
     assert chains(ONE) == [ONE]
     assert unwrapped(pipeline[-1]) is ONE[-1]
+
+
+@pytest.mark.parametrize("height", [0.0, -3.0])
+def test_a_member_without_a_spread_has_its_own_unit(height):
+    """What told no row of the training from another may tell new ones; scores of 0 have no rounding to hide behind."""
+    flat = Scaled(ONE, 0.0, height)
+    alone, committee = Committee([ONE]).fit(X), Committee([ONE, flat]).fit(X)
+    assert np.allclose(committee.decision_function(X), alone.decision_function(X) / 2, atol=1e-12)
+    flat.shift = height + 5.0
+    assert np.allclose(committee.decision_function(X), (alone.decision_function(X) + 5.0) / 2, atol=1e-12)
+
+
+def test_rounding_is_told_by_the_size_of_a_members_own_scores():
+    """Of negative ones too; and a member of tiny scores is not taken for rounding because another's are huge."""
+    noise = Scaled(OTHER, 1e-15, -3.0)
+    assert len(np.unique(noise.decision_function(X))) > 1
+    alone = Committee([ONE]).fit(X).decision_function(X)
+    assert np.allclose(Committee([ONE, noise]).fit(X).decision_function(X), alone / 2, atol=1e-12)
+    plain = Committee([ONE, OTHER]).fit(X).decision_function(X)
+    mixed = Committee([Scaled(ONE, 1e9, 0.0), Scaled(OTHER, 1e-9, 0.0)]).fit(X).decision_function(X)
+    assert np.allclose(mixed, plain, atol=1e-9)

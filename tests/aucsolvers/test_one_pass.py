@@ -179,3 +179,10 @@ def test_memory_of_a_stream_is_what_is_predicted(rank):
     finally:
         tracemalloc.stop()
     assert needed < peak < 2.1 * needed + 2**22
+
+
+def test_covariances_that_need_just_what_is_allowed_are_kept():
+    X, y = arriving(d=5)
+    assert OPAUC(max_covariance_bytes=400).fit(X, y).coef_.shape == (1, 5)
+    with pytest.raises(ValueError, match="at most max_covariance_bytes=399 bytes"):
+        OPAUC(max_covariance_bytes=399).fit(X, y)

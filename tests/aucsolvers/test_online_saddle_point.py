@@ -54,6 +54,15 @@ class TestTwin:
         model = SOLAM(lam=lam, zeta=zeta).partial_fit(X, y)
         np.testing.assert_allclose(model.coef_.ravel(), expected, rtol=1e-9, atol=1e-11 * np.abs(expected).max())
 
+    @pytest.mark.parametrize("lam", [2.0, 4.0, 16.0])
+    @pytest.mark.parametrize("storage", STORAGES)
+    def test_runs_of_one_class_take_every_variable_to_its_bound(self, storage, lam):
+        """Rows that agree drive w, a, b and alpha on until they are projected; rows in mixed order seldom do."""
+        y = np.repeat([-1.0, 1.0, -1.0, 1.0], [20, 15, 40, 30])
+        X = np.outer(y, [0.8, 0.0, 0.6]) + 0.05 * np.random.default_rng(0).normal(size=(len(y), 3))
+        model = SOLAM(lam=lam, zeta=1e3).partial_fit(storage(X), y)
+        np.testing.assert_allclose(model.coef_.ravel(), self.saddle_twin(X, y, lam, 1e3), rtol=1e-12, atol=1e-12)
+
 
 class TestOptimum:
     @pytest.mark.parametrize("lam", [1.0, 0.1])

@@ -194,6 +194,14 @@ class TestCertificate:
         assert np.all(np.diff(history["time_s"]) > 0)
         assert history["objective"][0] == (1.0 if isinstance(model, OAMSeq | UniExp) else 0.5)
 
+    @every
+    def test_the_best_lower_bound_met_counts_from_then_on(self, model):
+        """Gaps of single models rise and fall with the steps; what is known of the optimum is not forgotten."""
+        X, y = arriving(100, seed=2)
+        history = clone(model).set_params(lam=0.1, tol=0, max_iter=30).fit(X, y).history_
+        bounds = (history["objective"] - history["dual_gap"])[3:]  # of passes; those before share the first one's
+        assert np.all(np.diff(bounds) >= -1e-15) and np.any(np.diff(bounds) < 1e-15)
+
 
 class TestEstimators:
     @every
@@ -348,3 +356,37 @@ def test_a_sketchs_random_numbers_count_in_its_memory():
     X, y = arriving()
     with pytest.raises(ValueError, match="max_covariance_bytes"):
         OPAUC(rank=10**6).fit(X, y)
+
+
+class TestFitsAndStreamsInTurn:
+    """One object may do both, one after the other; neither has anything of the one before that it should not."""
+
+    @every
+    def test_a_fit_that_keeps_no_stream_forgets_an_earlier_one(self, model):
+        X, y = arriving()
+        model = stream(model, X, y).set_params(keep_stream=False).fit(X, y)
+        with pytest.raises(ValueError, match="Set keep_stream=True before fit"):
+            model.partial_fit(X, y)
+
+    @every
+    def test_a_fit_begins_anew(self, model):
+        X, y = arriving()
+        np.testing.assert_array_equal(stream(model, -X, y).fit(X, y).coef_, clone(model).fit(X, y).coef_)
+
+    @every
+    def test_rows_after_a_fit_take_its_certificate_away(self, model):
+        X, y = arriving()
+        model = clone(model).set_params(tol=1e6, lam=0.1, max_iter=1).fit(X, y)
+        assert model.status_ == "converged"  # in the last pass that it had
+        assert model.dual_gap_ >= 0 and len(model.history_["auc"])
+        model.partial_fit(X[:3], y[:3])
+        assert np.isnan([model.dual_gap_, model.objective_]).all() and (model.status_, model.n_iter_) == ("max_iter", 1)
+        assert {len(column) for column in model.history_.values()} == {0}
+
+    @pytest.mark.parametrize("solver", [OPAUC, SOLAM, UniExp])
+    def test_each_pass_draws_an_order_of_its_own(self, solver):
+        X, y = arriving()
+        rng = np.random.default_rng(5)
+        orders = np.concatenate([rng.permutation(len(y)) for _ in range(3)])
+        fitted = solver(tol=0, max_iter=3, random_state=5).fit(X, y)
+        np.testing.assert_array_equal(fitted.coef_, stream(solver(), X[orders], y[orders]).coef_)

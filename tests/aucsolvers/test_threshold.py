@@ -310,4 +310,23 @@ def test_a_sampler_of_an_earlier_fit_is_forgotten():
 
 
 def test_scores_without_a_spread_are_shifted_only():
-    assert_array_equal(standardised(np.array([2.0, 5.0]), np.full(4, 2.0)), [0.0, 3.0])
+    for score, count in ((2.0, 4), (0.1, 7), (-0.1, 7), (0.0, 3)):  # the standard deviation of seven 0.1 is 1e-17
+        assert_array_equal(
+            standardised(np.array([score, score + 3.0]), np.full(count, score)), [0.0, (score + 3.0) - score]
+        )
+
+
+def test_folds_are_counted_in_the_rows_that_the_sampler_kept():
+    """Of a class of which it kept one row there is nothing to leave out, however many the class has."""
+    sampler = RandomUnderSampler(sampling_strategy={0: 1}, random_state=0)
+    model = GMeanThreshold(LSSVM(lam=0.1), sampler=sampler, random_state=0).fit(X, y)
+    scores = model.estimator_.decision_function(X)
+    assert_array_equal(model.left_out_scores_, scores)
+    assert model.threshold_ == best_gmean_threshold(np.where(y == 1, 1, -1), scores)
+
+
+def test_sparse_rows_are_taken_where_sampler_and_estimator_both_take_them():
+    boosting = HistGradientBoostingClassifier()
+    assert get_tags(CHANCE).input_tags.sparse and not get_tags(boosting).input_tags.sparse
+    for estimator, sparse_too in ((LSSVM(), True), (boosting, False)):
+        assert get_tags(GMeanThreshold(estimator, sampler=CHANCE)).input_tags.sparse == sparse_too

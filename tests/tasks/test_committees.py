@@ -186,3 +186,11 @@ def test_a_methods_own_scales_stand_in_place_of_preprocessings():
 def test_what_is_no_committee_and_no_scale_is_refused(wrong):
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         config(METHOD | wrong)
+
+
+def test_a_member_whose_gap_nothing_bounds_is_the_least_certified():
+    early = SimpleNamespace(status_="max_iter", dual_gap_=0.3)
+    for status, gap in (("diverged", np.inf), ("uncertified", np.nan)):
+        unbounded = SimpleNamespace(status_=status, dual_gap_=gap)
+        for members in ([early, unbounded], [unbounded, early]):
+            assert least_certified([Committee([[one] for one in members])]) is unbounded

@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import struct
 from decimal import Decimal
 
 import numpy as np
@@ -15,7 +16,8 @@ from tasks import convert as module
 from tasks.convert import convert, load, table_sha256, unique_names
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
-from tasks.values import ConversionRule, Table
+from tasks.files import file_sha256
+from tasks.values import ConversionRule, RawFile, Table
 
 FUZZ = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -419,3 +421,63 @@ def test_every_nan_is_one_value_to_a_digest():
     y = np.array([1, -1], dtype=np.int8)
     usual, strange = (Table(pd.DataFrame({"a": column}), y) for column in (np.full(2, np.nan), other))
     assert table_sha256(usual) == table_sha256(strange)
+
+
+# Rows, files and columns that are left out --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "groups", "whole", "kept"),
+    [
+        ("d.csv", "y", (("a",), ("b",)), "x,y\n1,a\n2,c\n3,b\n4,b\n", "x,y\n1,a\n3,b\n4,b\n"),
+        ("d.svm", None, (("1",), ("2",)), "1 1:1\n3 1:2\n2 1:3\n2 1:4\n", "1 1:1\n2 1:3\n2 1:4\n"),
+    ],
+    ids=["frame", "sparse"],
+)
+def test_rows_of_labels_in_no_group_leave_a_number_and_no_other_trace(tmp_path, name, target, groups, whole, kept):
+    (tmp_path / "kept").mkdir()
+    made = []
+    for path, text in ((tmp_path / name, whole), (tmp_path / "kept" / name, kept)):
+        path.write_text(text)
+        made.append(convert.fn(download.fn("d", str(path)), ConversionRule(target, None, None, "class_groups", groups)))
+    assert [dataset.provenance.rows_left_out for dataset in made] == [1, 0]
+    assert (made[0].sha256, made[0].n_rows, made[0].n_neg) == (made[1].sha256, made[1].n_rows, made[1].n_neg)
+    X, y = load(made[0]).X, load(made[0]).y
+    assert X.shape == (3, 1) and y.tolist() == [1, -1, -1]
+    if isinstance(X, pd.DataFrame):
+        assert X.index.tolist() == [0, 1, 2]  # rows are asked for by their places
+
+
+def test_labels_in_a_file_of_their_own_that_changed_meanwhile_are_noticed(tmp_path):
+    images, labels = tmp_path / "images", tmp_path / "labels"
+    images.write_bytes(bytes([0, 0, 8, 3]) + struct.pack(">3I", 4, 1, 2) + bytes(range(8)))
+    labels.write_bytes(bytes([0, 0, 8, 1]) + struct.pack(">I", 4) + bytes([0, 1, 0, 0]))
+    second = RawFile("d", labels, "idx", "d", file_sha256(labels), 12)
+    raw = RawFile("d", images, "idx", "d", file_sha256(images), 24, second)
+    dataset = convert.fn(raw, ConversionRule())
+    assert load(dataset).y.tolist() == [-1, 1, -1, -1]
+    labels.write_bytes(labels.read_bytes()[:-1] + b"\1")
+    module._read_and_convert.cache_clear()
+    with pytest.raises(RunFailed, match=r"labels with SHA-256 .* The file changed during the run"):
+        load(dataset)
+
+
+def test_a_file_that_can_no_longer_be_read_ends_the_run_and_is_no_bad_input(made, monkeypatch):
+    dataset = made("a,y\n1,0\n2,1\n")
+    module._read_and_convert.cache_clear()
+
+    def read(*_):
+        raise BadInput("Expected a file.")
+
+    monkeypatch.setattr(module, "read", read)
+    with pytest.raises(RunFailed, match=r"^d: the data changed or went during the run. Expected a file\."):
+        load(dataset)
+
+
+@pytest.mark.parametrize("drop", [(), ("z",)])
+def test_a_column_that_is_no_input_by_the_header_is_left_out_once(tmp_path, drop):
+    attributes = "@relation r\n@attribute c {a,b}\n@attribute x real\n@attribute z real\n"
+    (tmp_path / "d.dat").write_text(f"{attributes}@inputs x\n@outputs c\n@data\na,1,9\nb,2,8\nb,3,7\n")
+    dataset = convert.fn(download.fn("d", str(tmp_path / "d.dat")), ConversionRule(drop=drop))
+    assert (dataset.columns, dataset.layout.left_out) == (("x",), ("z",))
+    assert ("no inputs by the file's header: 'z'" in dataset.provenance.rule) == (not drop)

@@ -410,3 +410,30 @@ def test_a_champion_that_ranked_no_better_than_chance_is_no_witness():
         one.rule: one for one in decide(Rules(max_psi=None, max_ks=None), y, Contender(scores, 0.0), champion).judged
     }
     assert judged["label_polarity"].passed
+
+
+@pytest.mark.parametrize(("rule", "measure"), [("max_psi", psi), ("max_ks", kolmogorov_smirnov)])
+def test_a_drift_of_just_the_limit_is_allowed(contest, rule, measure):
+    y, challenger, champion = contest
+    limit = measure(champion.profile, champion.scores)
+    for allowed, passed in ((limit, True), (limit * (1 - 1e-12), False)):
+        assert of(decide(Rules(**{rule: allowed}), y, challenger, champion), rule).passed == passed
+
+
+def test_the_rules_are_judged_in_one_order_and_drift_last(contest):
+    """The first that fails is the reason: a challenger that is worse is not told that the data have moved."""
+    y, _, champion = contest
+    moved = Contender(champion.scores + 3.0, 0.0, champion.profile)
+    decision = decide(Rules(**LENIENT | {"max_psi": 0.25}), y, contender(np.zeros(len(y))), moved)
+    assert [one.rule for one in decision.judged] == [
+        "data_checks", "min_positives", "both_classes", "finite_scores", "label_polarity", "min_auc", "min_gmean",
+        "non_inferiority", "max_psi"]  # fmt: skip
+    assert [one.rule for one in decision.judged if not one.passed] == ["non_inferiority", "max_psi"]
+    assert decision.reason == of(decision, "non_inferiority").reason
+
+
+@pytest.mark.parametrize("threshold", [math.inf, -math.inf])
+def test_a_threshold_must_be_finite(threshold):
+    """With an infinite one a model has a class for every row without a look at it."""
+    with pytest.raises(BadInput, match=r"the champion's threshold, got -?inf"):
+        decide(Rules(), np.array([1, -1]), contender([1.0, 0.0]), contender([1.0, 0.0], threshold))

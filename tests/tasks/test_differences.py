@@ -52,6 +52,15 @@ def test_values_are_shown_short():
     assert len(shown([{"key": "long" * 50}] * 9)) < 200
 
 
+def test_a_list_with_a_part_in_it_is_compared_place_by_place():
+    first, second = {"steps": ["scale", {"lam": 1}]}, {"steps": ["scale", {"lam": 2}]}
+    assert [d.place for d in differences(first, second)] == ["steps.1.lam"]
+
+
+def test_a_list_that_is_shown_whole_tells_no_number():
+    assert (shown([1, 2, 3]), shown([1, 2, 3, 4])) == ("[1, 2, 3]", "[1, 2, 3, … 4 in all]")
+
+
 # Manifests --------------------------------------------------------------------------------------------------------
 
 
@@ -106,6 +115,7 @@ CHANGES = [
     (cell, ("environment", "blas", 0, "internal_api"), "environment", "blas.1.internal_api"),
     (cell, ("method", "solver"), "parameters", "method.solver"),
     (cell, ("config", "seed"), "parameters", "seed"),
+    (cell, ("seeds", "experiment"), "parameters", "seeds.experiment"),
     (cell, ("folds", 1, "params", "lam"), "parameters", "fitted.params.lam"),
     (cell, ("run", "status"), "results", "status"),
     (cell, ("store", "metrics", "test_auc_mean", "last"), "results", "test_auc_mean"),

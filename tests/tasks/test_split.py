@@ -269,3 +269,33 @@ def test_names_of_a_draw_do_not_run_into_each_other():
 def test_rows_held_out_are_drawn_by_a_seed_of_their_own():
     """Not by the experiment's, by which folds and samples are drawn too."""
     assert HeldOut.of(0.25, 3) == HeldOut(0.25, seed_for(3, "held out"))
+
+
+def test_copies_stay_together_beside_rows_held_out(tmp_path):
+    frame = many(60).assign(fraud=np.where(np.arange(60) % 3 == 0, "yes", "no"))
+    pd.concat([frame] * 4, ignore_index=True).to_csv(tmp_path / "copies.csv", index=False)
+    copies = convert.fn(download.fn("copies", str(tmp_path / "copies.csv")), ConversionRule("fraud"))
+    held_out = all_rows(copies, QUARTER).test
+    for one in split.fn(copies, 3, 1, 0, True, QUARTER):
+        parts = [set((rows % 60).tolist()) for rows in (one.train, one.test, held_out)]
+        assert sum(map(len, parts)) == 60 == len(set.union(*parts))
+
+
+def test_a_row_of_each_class_for_every_fold_is_enough(tmp_path):
+    pd.DataFrame({"a": range(40), "fraud": ["yes"] * 4 + ["no"] * 36}).to_csv(tmp_path / "few.csv", index=False)
+    few = convert.fn(download.fn("few", str(tmp_path / "few.csv")), ConversionRule("fraud"))
+    assert [len(np.intersect1d(one.test, range(4))) for one in split.fn(few, 4, 1, 0)] == [1] * 4
+
+
+def test_rows_held_out_are_the_same_for_ever():
+    """By the keys of rows scrambled, joined with the seed and scrambled again: models of years are compared on them."""
+
+    def mixed(value):
+        value = (value + 0x9E3779B97F4A7C15) % 2**64
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            value = (value ^ (value >> shift)) * factor % 2**64
+        return value ^ (value >> 31)
+
+    X, rule = many(200), HeldOut(0.25, 123456789)
+    drawn = [mixed(mixed(key) ^ rule.seed) / 2**64 for key in row_keys(X).tolist()]  # "amount" comes before "shop"
+    np.testing.assert_array_equal(rule.rows(X), np.array(drawn) < 0.25)

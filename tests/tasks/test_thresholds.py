@@ -257,3 +257,37 @@ def test_by_auc_the_threshold_plays_no_part_in_the_choice():
 def test_a_rule_that_is_none_is_refused():
     with pytest.raises(ValueError, match="'training', 'out_of_fold' or 'out_of_fold_smoothed'"):
         config("svm_or", threshold="smoothed")
+
+
+def test_by_training_rows_a_candidates_threshold_is_that_of_all_of_them_kept_by_the_sampler_or_not():
+    """As the final model's will be: of the rows that a sampler kept it would be another."""
+    table, method = blobs(300, 10), {"solver": "ls_svm", "sampler": "random", "grid": [0.01, 1.0]}
+    whole = config(method, threshold="training", select_by="gmean")
+    found = search_parameters(table, whole.methods[0], whole, 4)
+    for place, lam in enumerate([0.01, 1.0]):
+        single, gmeans = config(method | {"grid": [lam]}, threshold="training"), []
+        (own,) = single.methods
+        for inner in inner_splits(table, whole, seed_for(4, "inner splits")):
+            sample = draw_sample(table, inner, own, whole.preprocessing, seed_for(4, "inner", inner.fold))
+            assert len(sample.rows) < len(inner.train) / 2
+            model = fit_model(table, inner, sample, choose(table, inner, own, single, 4), own, single, 4)
+            gmeans.append(reached(model, table.rows(inner.test)))
+        assert found["mean"][place] == pytest.approx(np.mean(gmeans))
+
+
+def test_a_candidates_probabilities_meet_other_folds_as_they_are():
+    table = blobs(150, 5)
+    method = {"solver": "sklearn.neighbors.KNeighborsClassifier", "search": {"n_neighbors": [3, 9]}}
+    whole = config(method, threshold="out_of_fold", select_by="gmean")
+    found = search_parameters(table, whole.methods[0], whole, 4)
+    splits = inner_splits(table, whole, seed_for(4, "inner splits"))
+    for place, n_neighbors in enumerate([3, 9]):
+        single = config(method | {"search": {}, "params": {"n_neighbors": n_neighbors}})
+        told = [fitted_on(table, single, inner).decision_function(table.X)[inner.test] for inner in splits]
+        gmeans = []
+        for k, inner in enumerate(splits):
+            others = [j for j in range(len(splits)) if j != k]
+            y_others = np.concatenate([table.y[splits[j].test] for j in others])
+            threshold = best_gmean_threshold(y_others, np.concatenate([told[j] for j in others]))
+            gmeans.append(gmean(table.y[inner.test], np.where(told[k] > threshold, 1, -1)))
+        assert found["mean"][place] == pytest.approx(np.mean(gmeans))

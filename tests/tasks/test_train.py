@@ -657,3 +657,68 @@ def test_a_fold_whose_copies_do_not_divide_settles_the_threshold_of_all(monkeypa
     for splits, rule in (((divided,), "out_of_fold_smoothed"), ((undivided, divided), "training")):
         settled = calibrate.settle_threshold(whole, whole.methods[0], SimpleNamespace(), splits, 3)
         assert settled.validation.threshold == rule
+
+
+def test_another_packages_iterations_certify_nothing():
+    """Its ``n_iter_`` counts what only it knows, and may be an array."""
+    model = fitted({"solver": "sklearn.linear_model.LogisticRegression"}, blobs())[2]
+    assert (model.n_iter, model.status, model.gap_unit) == (0, "uncertified", 1.0)
+    assert all(len(column) == 0 for column in model.history.values())
+
+
+def test_a_gap_is_told_in_units_of_the_objective_without_a_model():
+    """Which is C times the number of rows for a linear SVM: so gaps of different data, and of different C, compare."""
+    model = fitted({"solver": "linear_svm", "params": {"C": 10.0, "max_iter": 1}}, blobs())[2]
+    solver = model.pipeline["solver"]
+    assert model.gap_unit == solver.gap_unit_ == 450.0
+    assert model.certificate == solver.dual_gap_ / solver.gap_unit_ > 0
+
+
+def test_each_fold_is_fitted_by_a_seed_of_its_own_which_its_search_had_too(wine, monkeypatch):
+    seeds = {"tasks.search.choose": [], "tasks.train.fit_model": []}
+
+    def spied(place, real, position):
+        return lambda *given: seeds[place].append(given[position]) or real(*given)
+
+    for place, real, position in (("tasks.search.choose", choose, 4), ("tasks.train.fit_model", fit_model, 6)):
+        monkeypatch.setattr(place, spied(place, real, position))
+    whole = config({"solver": "ls_svm", "grid": [0.1]})
+    splits = (*make_splits(wine_rows(wine).y, 3, 1, seed=2), all_rows(wine))
+    trained(wine, splits, whole.methods[0], whole)
+    expected = [seed_for(3, "train", fold) for fold in (0, 1, 2, -1)]
+    assert seeds == dict.fromkeys(seeds, expected) and len(set(expected)) == 4
+
+
+def test_of_words_among_numbers_the_one_given_first_is_chosen_among_equals():
+    """As of gamma of scikit-learn's SVC: "scale" is neither larger nor smaller than 0.1."""
+    assert best_candidate("gamma", {"value": ["scale", 0.1, 0.01], "mean": [0.9] * 3}) == {"gamma": "scale"}
+
+
+def test_means_that_differ_by_rounding_are_equal():
+    assert 0.3 * 3 < 0.9
+    for means in ([0.9, 0.3 * 3], [0.3 * 3, 0.9]):
+        assert best_candidate("lam", {"value": [0.1, 1.0], "mean": means}) == {"lam": 1.0}
+
+
+def test_a_kernel_sees_the_rows_fitted_on_and_none_that_an_inner_fold_holds_out(monkeypatch):
+    seen = []
+
+    class Spy:
+        def fit(self, X, y):
+            seen.append(len(y))
+
+        def transform(self, X):
+            return X
+
+    monkeypatch.setattr(search_module, "build_kernel", lambda *_: Spy())
+    whole = config({"solver": "ls_svm", "kernel": "gaussian", "grid": [0.1, 1.0]}, validation={"inner_folds": 3})
+    search_parameters(blobs(), whole.methods[0], whole, 4)
+    assert set(seen) == {60}
+
+
+def test_the_time_of_a_search_is_told_apart_from_that_of_the_fit():
+    table, whole = blobs(), config({"solver": "ls_svm", "grid": [0.1, 1.0]})
+    split, (method,) = make_splits(table.y, 2, 1, seed=0)[0], whole.methods
+    choice = replace(choose(table, split, method, whole, 4), seconds=1234.5)
+    model = fit_model(table, split, draw_sample(table, split, method, whole.preprocessing, 1), choice, method, whole, 4)
+    assert model.search_s == 1234.5 and 0 < model.fit_s < 1234.5
