@@ -5,7 +5,6 @@ arrays by class), the model ``w``, and what the method adds. Rows are taken in o
 row and all sums run in order of arrival: where a chunk ends and the next begins leaves no trace.
 """
 
-from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -17,7 +16,7 @@ from aucsolvers._certify import Objective
 from aucsolvers._jit import LONGEST_CALL
 from aucsolvers._params import as_generator, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._rows import FLOATS, own_arrays, row_scores, stored_once, with_short_indices, zeros_in_lines
-from aucsolvers._transaction import transactional
+from aucsolvers._transaction import all_or_nothing, transactional
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
 
@@ -143,25 +142,6 @@ class OnlineScorer(LinearScorer):
         self.n_iter_, self.status_ = 1, MAX_ITER
         self.history_ = {name: np.array([]) for name in Trace.NAMES}
         return self
-
-
-@contextmanager
-def all_or_nothing(state):
-    """Put a stream's state back to what it was if the block is left by an error or an interrupt.
-
-    Kernels change its arrays in place, but for the rows kept, which others take the place of.
-    """
-    before = {
-        name: value.copy() if isinstance(value, np.ndarray) and name != "rows" else value
-        for name, value in state.items()
-    }
-    drawn = state["generator"].bit_generator.state
-    try:
-        yield
-    except BaseException:
-        state.update(before)
-        state["generator"].bit_generator.state = drawn
-        raise
 
 
 def _as_kernels_take_it(X):

@@ -1,6 +1,9 @@
 """Fits that end whole or not at all."""
 
+from contextlib import contextmanager
 from functools import wraps
+
+import numpy as np
 
 
 def transactional(method):
@@ -24,6 +27,25 @@ def transactional(method):
             raise
 
     return fit
+
+
+@contextmanager
+def all_or_nothing(state):
+    """Put a state to go on from back to what it was if the block is left by an error or an interrupt.
+
+    Kernels change its arrays in place, but for the rows kept, which others take the place of.
+    """
+    before = {
+        name: value.copy() if isinstance(value, np.ndarray) and name != "rows" else value
+        for name, value in state.items()
+    }
+    drawn = state["generator"].bit_generator.state
+    try:
+        yield
+    except BaseException:
+        state.update(before)
+        state["generator"].bit_generator.state = drawn
+        raise
 
 
 def is_of_interrupt(error):

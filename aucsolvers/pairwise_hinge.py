@@ -28,7 +28,7 @@ from aucsolvers._params import as_generator, check_choice, check_count, check_fl
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
 from aucsolvers._rows import FLOATS, REDUCE, as_rows, inner, own_arrays, row_scores, weighted_row_sum, zeros_in_lines
-from aucsolvers._transaction import transactional
+from aucsolvers._transaction import all_or_nothing, transactional
 from aucsolvers.metrics import margin_violations
 
 logger = logging.getLogger(__name__)
@@ -279,9 +279,10 @@ class AUCMSGD(LinearScorer):
         X, y = self._validate_fit(X, y, dtype=FLOATS)
         visited = (self.order, _fingerprint(X, y)) if self.warm_start else None
         state = self._state_to_go_on(visited) or {"generator": as_generator(self.random_state)}
-        result = modified_gradient_descent(
-            X, y, float(self.lam), self.order, float(self.tol), int(self.max_iter), state
-        )
+        with all_or_nothing(state):
+            result = modified_gradient_descent(
+                X, y, float(self.lam), self.order, float(self.tol), int(self.max_iter), state
+            )
         self._state = {"visited": visited, "lam": self.lam, "run": result.state} if self.warm_start else None
         return self._publish(result, X, y)
 

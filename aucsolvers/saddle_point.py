@@ -41,7 +41,7 @@ from aucsolvers._rows import (
     stored_once,
     zeros_in_lines,
 )
-from aucsolvers._transaction import transactional
+from aucsolvers._transaction import all_or_nothing, transactional
 
 AFRESH = 32  # epochs: a pass over all rows sums up what the steps of so many have added to
 DRAWS = 2**15  # rows drawn at a time: of small data several epochs, for a call to NumPy costs as much as one of them
@@ -161,7 +161,8 @@ class SPDAM(LinearScorer):
         batch = min(n, int(self.batch_size) if whole else max(1, round(self.batch_size * n)))
         state = self._state_to_go_on(X.shape) or {"generator": as_generator(self.random_state)}
         max_iter = most_readings(X) if self.max_iter is None else int(self.max_iter)
-        result = stochastic_primal_dual(X, y, float(self.lam), batch, float(self.tol), max_iter, state)
+        with all_or_nothing(state):
+            result = stochastic_primal_dual(X, y, float(self.lam), batch, float(self.tol), max_iter, state)
         # n + 5 d numbers that a stored model does not need, unless it is to go on from here
         self._state = result.state if self.warm_start else None
         self.rate_ = result.state["rate"]

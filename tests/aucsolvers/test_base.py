@@ -387,6 +387,28 @@ def test_a_warm_start_that_was_mapped_from_a_file_goes_on(model, tmp_path):
         assert_array_equal(mapped.fit(X, y).decision_function(X), begun.fit(X, y).decision_function(X))
 
 
+@pytest.mark.parametrize("model", [aucsolvers.AUCMSGD, SPDAM])
+def test_an_interrupted_warm_start_goes_on_as_if_it_had_not_begun(model, monkeypatch):
+    X, y = few()
+
+    def two_fits(interrupt):
+        begun = model(max_iter=2, tol=0.0, warm_start=True, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            begun.fit(X, y)
+            if interrupt:
+                with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+                    patched.setattr(_base.Trace, "as_history", interrupted)
+                    begun.fit(X, y)
+            return begun.fit(X, y).coef_
+
+    assert_array_equal(two_fits(interrupt=True), two_fits(interrupt=False))
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
 def test_a_first_fit_that_fails_leaves_an_unfitted_model():
     X, y = np.array([[0.0], [1.0], [2.0]]), [0, 1, 1]
     model = LinearSVM()
