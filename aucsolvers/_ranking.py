@@ -25,11 +25,7 @@ class Ranking:
     def auc_and_threshold(self):
         """Return what ``metrics.auc_of_classes`` and ``metrics.best_gmean_threshold`` return for finite scores."""
         doubled_wins, low, high = _best_cut(*bucket_grid(ascending(self.pos)), self.neg)
-        middle = low / 2 + high / 2
-        if abs(middle) <= ROUNDED_MIDDLE * (high - low):
-            middle = 0.0  # of scores with the threshold in them already: not the rounding of it
-        threshold = middle if low <= middle < high else low  # rounding may reach high
-        return doubled_wins / (2 * self.pos.size * self.neg.size), threshold
+        return doubled_wins / (2 * self.pos.size * self.neg.size), between(low, high)
 
     def pair_hinge(self):
         """Return 1/k sum_ij max(0, 1 - s_i + s_j) and its slope in each score.
@@ -49,6 +45,14 @@ class Ranking:
         counts[of_pos], counts[of_neg] = _count_violations(centred[of_pos] - 1.0, centred[of_neg])
         loss = max(0.0, float(counts @ centred - counts[of_pos].sum()))
         return loss / (n_pos * n_neg), counts / (n_pos * n_neg)
+
+
+def between(low, high):
+    """Return the middle of two neighbouring scores, between which there is a cut: low <= middle < high."""
+    middle = low / 2 + high / 2
+    if abs(middle) <= ROUNDED_MIDDLE * (high - low):
+        middle = 0.0  # of scores with the threshold in them already: not the rounding of it
+    return middle if low <= middle < high else low  # rounding may reach high
 
 
 def tied(scores, unit):

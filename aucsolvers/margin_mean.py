@@ -30,17 +30,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import BinaryScorer, SolverResult, caller_level, validate_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
-from aucsolvers._ranking import grouped
 from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
 from aucsolvers._transaction import transactional
 from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, check_cache, solve_kernel_svm
-from aucsolvers.metrics import best_gmean_threshold
+from aucsolvers.metrics import SCORES_KNOWN_TO, best_gmean_threshold
 from aucsolvers.svm import solve_linear_svm
 
 KERNELS = ("linear", "rbf")
 THRESHOLDS = ("gmean", "zero")
 HINGE_WEIGHTS = ("equal", "balanced")
-SCORES_KNOWN_TO = 1e-6  # of their median size
+ALIKE = 1e-6  # of their size: scores that differ by less are one
 
 
 # Estimators ------------------------------------------------------------------------------------------------------
@@ -90,17 +89,13 @@ class MarginMeanScorer(BinaryScorer):
         # scores that overflowed, with features or parameters of extreme scales, have none; the status says diverged
         if self.threshold == "zero" or not np.isfinite(scores).all():
             return 0.0
-        # rows whose score is the same at the optimum, as that of all free support vectors is, have it up to what the
-        # solver leaves: a cut between them would go by that
-        unit = SCORES_KNOWN_TO * (np.median(np.abs(scores)) or 1.0)
-        groups = grouped(scores, unit)
-        if groups.min() == groups.max():
+        unit = max(SCORES_KNOWN_TO * scores.std(), ALIKE * np.median(np.abs(scores)))
+        if np.ptp(scores) <= unit:
             words = (
                 "scores all training rows alike: w = 0, for the rare class is cheapest paid. Raise lam1, or weigh it."
             )
             warnings.warn(f"{type(self).__name__} {words}", UserWarning, stacklevel=caller_level())
-        above = groups > best_gmean_threshold(y, groups)
-        return (scores[~above].max() + scores[above].min()) / 2.0 if above.any() else scores.max() + unit
+        return best_gmean_threshold(y, scores, tied_within=unit)
 
     def _forget(self):
         """Drop what a fit with the other kernel may have left."""

@@ -22,12 +22,13 @@ from scipy.special import expit, log_ndtr, logit
 from scipy.stats import rankdata
 from sklearn import metrics as sklearn_metrics
 
-from aucsolvers._ranking import Ranking, ascending, auc_of_classes
+from aucsolvers._ranking import Ranking, ascending, auc_of_classes, between, grouped, tied
 
 Z_95 = 1.959963984540054  # the 97.5 % point of the standard normal distribution
 IQR_OF_NORMAL = 1.349  # interquartile range of the normal distribution, in standard deviations
 MOST_POINTS = 200  # quantiles that stand for a class of more rows
 GRID_POINTS = 33  # cuts tried at quantiles of either class, and between the medians
+SCORES_KNOWN_TO = 1e-5  # of their standard deviation: what a solver that is nearly exact leaves between equal ones
 LEAST_BANDWIDTH = 1e-12  # relative to the largest score: below, a class's scores differ by rounding
 
 
@@ -187,18 +188,29 @@ def gmean(y, predicted):
     return math.sqrt(sensitivity(y, predicted) * specificity(y, predicted))
 
 
-def best_gmean_threshold(y, scores):
+def best_gmean_threshold(y, scores, *, tied_within=0.0):
     """Return the t for which predicting positive where ``score > t`` has the largest G-mean on these scores.
 
     All distinct cuts are searched, and the t returned is the middle of its gap between neighbouring scores. Among cuts
     of equal G-mean the one in the widest gap wins, then the lowest. If no cut has a G-mean above 0 (all scores
     tied, or every positive below every negative), t is the largest score: everything is predicted negative.
 
+    Scores that are equal at a solver's optimum, as those of an SVM's free support vectors, come out of it up to what it
+    leaves. Those up to ``tied_within`` above the lowest of them are taken for equal: no cut goes between them, and the
+    largest score is the largest plus that.
+
     >>> best_gmean_threshold([0, 0, 1, 1], [0.0, 1.0, 3.0, 4.0])
     2.0
+    >>> best_gmean_threshold([0, 0, 1, 1, 1], [0.0, 1.0, 1.0 + 1e-9, 3.0, 4.0], tied_within=1e-6)
+    2.0000000005
     """
     positive, scores = _check_scores(y, scores)
-    return Ranking(scores, positive).auc_and_threshold()[1]
+    if tied_within == 0.0:
+        return Ranking(scores, positive).auc_and_threshold()[1]
+    groups = tied(grouped(scores, tied_within), tied_within)  # and gaps between them that tie
+    above = groups > Ranking(groups, positive).auc_and_threshold()[1]
+    low, high = (scores[~above].max(), scores[above].min()) if above.any() else (scores.max(), None)
+    return float(low + tied_within if high is None else between(low, high))
 
 
 @np.errstate(under="ignore")  # of tails that are nothing beside others

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aucsolvers.adapters import scores_by_probability
-from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
+from aucsolvers.metrics import SCORES_KNOWN_TO, auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
 from aucsolvers.threshold import standardised
 from tasks.catalogue import GAMMA_FACTOR, MEAN, SD, VALUE
 from tasks.configuration import ExperimentConfig, MethodConfig, PreprocessingConfig, is_number
@@ -219,7 +219,7 @@ def _validation_score(
     whole = solver.decision_function(X["whole"])
     if crossed:
         return scores if scores_by_probability(solver) else standardised(scores, whole)
-    return gmean(y["held out"], np.where(scores > best_gmean_threshold(y["whole"], whole), 1, -1))
+    return gmean(y["held out"], np.where(scores > settled_gmean_threshold(y["whole"], whole), 1, -1))
 
 
 def _cross_fitted(
@@ -267,7 +267,12 @@ def _width(train: Table, method: MethodConfig, settled: PreprocessingConfig) -> 
 
 def best_cut(rule: str) -> Callable[..., float]:
     """Return what sets a threshold from labels and scores."""
-    return smoothed_gmean_threshold if rule == "out_of_fold_smoothed" else best_gmean_threshold
+    return smoothed_gmean_threshold if rule == "out_of_fold_smoothed" else settled_gmean_threshold
+
+
+def settled_gmean_threshold(y: np.ndarray, scores: np.ndarray) -> float:
+    """Return the best threshold that is not between scores which only the last digits of a solver tell apart."""
+    return best_gmean_threshold(y, scores, tied_within=SCORES_KNOWN_TO * float(scores.std()))
 
 
 def best_candidate(name: str | None, search: dict[str, list[Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from scipy.optimize import check_grad
 from scipy.stats import norm
@@ -166,6 +167,15 @@ class TestThreshold:
         # the cut after the first row has TP * TN = 2 * 1, after the second 1 * 1, after the third 1 * 2
         assert metrics.best_gmean_threshold([0, 1, 0, 1], [1.0, 2.0, 5.0, 8.0]) == 6.5
         assert metrics.best_gmean_threshold([0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0]) == 1.5
+
+    @given(LABELLED, st.integers(0, 2**32 - 1))
+    def test_what_is_left_between_scores_that_tie_moves_no_row_across(self, rows, seed):
+        y, scores = columns(rows)
+        plain = metrics.best_gmean_threshold(y, scores)
+        near = scores + np.random.default_rng(seed).uniform(-1e-7, 1e-7, len(scores))
+        assert_array_equal(near > metrics.best_gmean_threshold(y, near, tied_within=1e-6), scores > plain)
+        if len(set(scores)) == len(scores) and plain < scores.max():
+            assert metrics.best_gmean_threshold(y, scores, tied_within=1e-6) == plain
 
     def test_rates(self):
         y, predicted = ["no", "no", "no", "yes", "yes"], ["no", "yes", "yes", "yes", "no"]
