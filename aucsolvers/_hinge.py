@@ -81,15 +81,15 @@ def dual_bounds(cost, squared):
     return (np.full(len(cost), np.inf), 0.5 / cost) if squared else (cost, np.zeros(len(cost)))
 
 
-def objective_of_best_constant(negative, positive, squared, fit_intercept):
-    """Return the least 1/2 b^2 + C- loss(1 + b) + C+ loss(1 - b), P at w = 0, for the classes' sums of C_i."""
+def best_constant(negative, positive, squared, fit_intercept):
+    """Return the least 1/2 b^2 + C- loss(1 + b) + C+ loss(1 - b), P at w = 0, for the classes' sums of C_i; and b."""
     if not fit_intercept:
-        return negative + positive
+        return negative + positive, 0.0
     if squared:
         b = 2.0 * (positive - negative) / (1.0 + 2.0 * (positive + negative))
-        return 0.5 * b * b + negative * (1.0 + b) ** 2 + positive * (1.0 - b) ** 2
+        return 0.5 * b * b + negative * (1.0 + b) ** 2 + positive * (1.0 - b) ** 2, b
     b = min(1.0, max(-1.0, positive - negative))
-    return 0.5 * b * b + negative * (1.0 + b) + positive * (1.0 - b)
+    return 0.5 * b * b + negative * (1.0 + b) + positive * (1.0 - b), b
 
 
 def is_certified(gap, rounding, target):

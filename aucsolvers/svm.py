@@ -13,18 +13,20 @@ P may also have a linear term -w0'w~, which LinearSVM has not and MarginMeanSVM 
 then gives w~(alpha) = w0 + sum_i alpha_i y_i x~_i, and not a line more of the argument changes.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy import linalg, sparse
 
-from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace, caller_level
 from aucsolvers._gram import gram, in_span, is_wide
 from aucsolvers._hinge import (
     FLAT,
     LOSSES,
     MAX_TRIALS,
+    best_constant,
     best_multiple,
     dual_bounds,
     is_certified,
@@ -80,6 +82,7 @@ LARGEST_HESSIAN = 2048  # features: the matrix then takes 32 MiB
 WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
 NARROWING = 2.0
 POLISHED_ENTRIES = 2**11  # at most so many entries of X are solved to rounding: some tens of microseconds
+NO_LOWER = 1e-12  # of P at w = 0 and the best bias: what is lower by that has found nothing but rounding
 ROUNDED = 1e-15  # of P: what a gap may be that nothing but rounding is left of
 # Steps that neither made the gap smaller, by more than its last digits, nor promised to lower P by such a part of it,
 # after which rounding is taken to be the reason.
@@ -155,6 +158,9 @@ class LinearSVM(LinearScorer):
     -----
     ConvergenceWarning
         If ``max_iter`` passes did not bring the gap under ``tol``: usually features on very different scales.
+    UserWarning
+        If nothing but rounding is lower than w = 0 with the best b, as where a rare class is cheapest paid: then coef_
+        is 0, for a ranking by what a solver leaves of it would be noise.
 
     Notes
     -----
@@ -236,7 +242,28 @@ class LinearSVM(LinearScorer):
             **(getattr(self, "_state", {}) if self.warm_start else {}),
         )
         self._state = result.state if self.warm_start else {}  # n numbers that a stored model does without
-        return self._publish(result, X, y)
+        constant = self._constant_as_good(result, y, cost)
+        if constant is not None:
+            words = "scores all rows alike: nothing is better than w = 0. Of a rare class, raise C or weigh it"
+            warnings.warn(f"{type(self).__name__} {words}.", UserWarning, stacklevel=caller_level())
+        return self._publish(result if constant is None else constant, X, y)
+
+    def _constant_as_good(self, result, y, cost):
+        """Return the result with w = 0 and the best bias if nothing but rounding is lower, None if there is better.
+
+        Where a rare class is cheapest paid that is the optimum, and a ranking by what a solver leaves of w is noise.
+        """
+        objective, bias = best_constant(
+            cost[y < 0].sum(), cost[y > 0].sum(), self.loss == "squared_hinge", self.fit_intercept
+        )
+        gap = max(0.0, objective - result.objective + result.dual_gap)
+        if result.status != CONVERGED or result.objective < (1.0 - NO_LOWER) * objective or gap > result.target:
+            return None
+        history = {name: column.copy() for name, column in result.history.items()}
+        for name, value in (("objective", objective), ("dual_gap", gap), ("auc", 0.5)):
+            history[name][-1] = value
+        w = np.zeros_like(result.w)
+        return replace(result, w=w, bias=bias, objective=objective, dual_gap=gap, history=history)
 
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""

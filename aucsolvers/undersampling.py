@@ -7,24 +7,25 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import CONVERGED, validate_rows
-from aucsolvers._hinge import objective_of_best_constant, row_costs
+from aucsolvers._hinge import best_constant, row_costs
 from aucsolvers._params import as_generator, check_choice, check_count
-from aucsolvers._ranking import TIED_WITHIN
 from aucsolvers._rows import stored_once
 from aucsolvers._transaction import transactional
 from aucsolvers._width import some_rows
 from aucsolvers.kernel_svm import KernelSVM
-from aucsolvers.svm import LinearSVM
+from aucsolvers.svm import NO_LOWER, LinearSVM
 
 KERNELS = ("linear", "rbf")
 INNER_PRODUCTS = ("linear", "rbf", "poly")  # kernels that are: below 0 ||w||^2 is so by rounding
 SCHEMES = ("auto", "u1", "u2", "wu")
 RATIO_OF_U2 = 10  # U1 below this imbalance ratio, U2 from it on, which looks at this many rows per minority row
+# Free support vectors are equally far at the optimum. Solved to this tolerance, some more milliseconds, their distances
+# differ by less than the part of the largest up to which two count as equal: no bin ends between them.
+TOL, EQUALLY_FAR = 1e-8, 1e-5
 # Of |b|, what scores of an SVM that does not tell its objective have to differ from it: where w = 0 is the optimum,
 # solvers may leave less (LIBLINEAR 1e-12), and where it is not, it takes C of 1e-8 and an unpenalised b to get there.
 LEAST_SPREAD = 1e-7
-ROUNDED = 1e-12  # of P at w = 0: what an SVM of ours is lower by that has found nothing but rounding
-MOST_ROWS = 10_000  # that a Gaussian hyperplane is fitted to: a second or so, which grows as their square
+MOST_ROWS = 10_000  # that a Gaussian hyperplane is fitted to: some seconds, which grow as their square
 
 
 class GeometricUnderSampler(BaseCleaningSampler):
@@ -50,9 +51,9 @@ class GeometricUnderSampler(BaseCleaningSampler):
     n_bins : int, default=10
         M >= 1; the source does not give it. M = 1 keeps every row (under u2: every one of the nearest).
     kernel : {"linear", "rbf"}, default="linear"
-        Where no ``estimator`` is given: whether the hyperplane is that of ``LinearSVM(class_weight="balanced")`` or, in
-        a Gaussian kernel's space, of ``KernelSVM(gamma="loo", class_weight="balanced")``. Take "rbf" before
-        a solver with Gaussian scores: rows that a straight boundary passes by may be the ones next to theirs.
+        Where no ``estimator`` is given: whether the hyperplane is that of ``LinearSVM(class_weight="balanced",
+        tol=1e-8)`` or, in a Gaussian kernel's space, of ``KernelSVM(gamma="loo", class_weight="balanced")``. Take "rbf"
+        before a solver with Gaussian scores: rows that a straight boundary passes by may be the ones next to theirs.
         Without weights the hinge loss of a rare class is cheapest paid, w is 0 up to rounding, and distances to that
         hyperplane are noise.
     estimator : classifier with ``decision_function``, default=None
@@ -163,7 +164,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
         majority = np.flatnonzero(y != minority)
         # parts of an entry would spoil lengths, and some SVMs of other libraries merge them in the caller's matrix
         distances = self._measure(stored_once(X), y == minority, estimator_stream, gamma)
-        self.distances_, unit = distances[majority], TIED_WITHIN * distances.max()
+        self.distances_, unit = distances[majority], EQUALLY_FAR * distances.max()
         uniforms = draw_stream.random(len(majority))
 
         self.rates_ = np.ones(len(majority))
@@ -215,7 +216,9 @@ class GeometricUnderSampler(BaseCleaningSampler):
             else:
                 scores = svm.fit_scores(X, labels)
         else:
-            self.estimator_ = LinearSVM(class_weight="balanced") if self.estimator is None else clone(self.estimator)
+            self.estimator_ = (
+                LinearSVM(class_weight="balanced", tol=TOL) if self.estimator is None else clone(self.estimator)
+            )
             if self.estimator_.get_params().get("random_state", 0) is None:
                 self.estimator_.set_params(random_state=int(stream.integers(2**31)))
             self.estimator_.fit(X, labels)
@@ -277,8 +280,8 @@ def _is_no_better_than_a_constant(svm, labels):
         return False
     cost = row_costs(svm.C, svm.class_weight, svm.classes_, labels - 0.5, None)
     sums = cost[labels == 0].sum(), cost[labels == 1].sum()
-    constant = objective_of_best_constant(*sums, svm.loss == "squared_hinge", svm.fit_intercept)
-    return svm.objective_ >= (1.0 - ROUNDED) * constant
+    constant, _ = best_constant(*sums, svm.loss == "squared_hinge", svm.fit_intercept)
+    return svm.objective_ >= (1.0 - NO_LOWER) * constant
 
 
 def _linear_norm(linear, scores):

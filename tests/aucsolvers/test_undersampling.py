@@ -540,3 +540,20 @@ def test_the_scheme_of_all_rows_is_that_of_every_part():
     alone.fit_resample(X[part], y[part])
     assert sampler.scheme_ == "u1"
     assert_array_equal(kept, part[alone.sample_indices_])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_are_equally_far_at_the_optimum_are_so_in_any_order_of_the_columns(seed):
+    """Of a table of categories hundreds of rows are free support vectors: what a solver leaves drew bins among them."""
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(0, 4, size=(1500, 6))
+    X, y = np.eye(4)[groups].reshape(1500, 24), rng.random(1500) < 0.02 + 0.1 * (groups[:, :2] == [1, 2]).sum(axis=1)
+    one, other = (GeometricUnderSampler("u2", random_state=0) for _ in range(2))
+    one.fit_resample(X, y)
+    other.fit_resample(X[:, rng.permutation(24)], y)
+    assert_array_equal(one.sample_indices_, other.sample_indices_)
+    tight = GeometricUnderSampler(
+        "u2", estimator=LinearSVM(class_weight="balanced", tol=1e-14, random_state=0), random_state=0
+    )
+    tight.fit_resample(X, y)
+    assert_array_equal(one.sample_indices_, tight.sample_indices_)
