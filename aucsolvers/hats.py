@@ -55,8 +55,10 @@ class HatFunctions(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "n_features_in_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         places = np.clip(X, 0.0, 1.0) * (self.n_knots - 1)
-        distances = np.abs(places[:, :, None] - np.arange(self.n_knots))
-        return np.maximum(1.0 - distances, 0.0).reshape(len(X), -1)
+        hats = places[:, :, None] - np.arange(self.n_knots)
+        np.abs(hats, out=hats)  # in place: it is several times as large as X
+        np.subtract(1.0, hats, out=hats)
+        return np.maximum(hats, 0.0, out=hats).reshape(len(X), -1)
 
     def get_feature_names_out(self, input_features=None):
         """Return "NAME at knot K" of each hat."""

@@ -55,7 +55,8 @@ FEW_POINTS, BLOCK_OF_FEW = 768, 128
 FEW_COLUMNS = 8  # so many, from two on, are computed without BLAS,
 CHUNK = 512  # entries of each at a time, which stay in the nearest cache
 SPREAD_BYTES, LEAST_SPREAD = 2**28, 8  # sparse rows that are made dense at a time: so many bytes, or rows if wider
-# Of more rows none is made dense where a lower share of values meet another; wide ones are slow to run through.
+# Of more rows, or more columns than stored values, none is made dense where a lower share of values meet another; wide
+# ones are slow to run through.
 FEWEST_SPARSE, MEETING, MEETING_OF_WIDE = 16, 0.05, 0.25
 # Exponents of a Gaussian that rounding spoils by more are computed from differences of rows, one by one, where they are
 # above NOTHING; of sparse rows, from dense ones moved to where they are small, if these take at most so many times
@@ -257,7 +258,7 @@ class KernelSVM(BinaryScorer):
         self._kernel = Kernel.of(self, X, y, None if sample_weight is None else np.asarray(sample_weight)[weighted])
         with np.errstate(over="ignore", invalid="ignore"):  # the objective tells
             result = solve_kernel_svm(
-                X,
+                without_empty_columns(X) if self._kernel.origin is None else X,
                 y,
                 cost,
                 self._kernel,
@@ -630,7 +631,8 @@ class Kernel:
         origin = origin_of(X, gamma) if svm.kernel == "rbf" else None
         kernel = cls(svm.kernel, gamma, int(svm.degree), float(svm.coef0), 1.0 if svm.fit_intercept else 0.0, origin)
         chosen = isinstance(svm.gamma, str) and svm.gamma == "loo"
-        return replace(kernel, gamma=leave_one_out_gamma(kernel, X, y)) if chosen else kernel
+        rows = without_empty_columns(X) if origin is None else X
+        return replace(kernel, gamma=leave_one_out_gamma(kernel, rows, y)) if chosen else kernel
 
     def points(self, X):
         """Return the rows of X as the other methods take them: dense, as a copy, if X is or there is an origin."""
@@ -677,7 +679,8 @@ class Kernel:
         if self.name == "linear":
             w = self.weights(support, coefficients)
             return scores + (points.X @ w if sparse.issparse(points.X) else w @ points.X)
-        for block in _blocks(len(scores), max(len(coefficients), _width(points))):
+        width = 1 if sparse.issparse(points.X) else _width(points)
+        for block in _blocks(len(scores), max(len(coefficients), width)):
             scores[block] += row_scores(self.between(points.take(block), support), coefficients)
         return scores
 
@@ -770,9 +773,10 @@ def _sparse_products(few, many, out):
     so few values meet others that to look for these takes less time, they stay as they are.
     """
     share = MEETING if 8 * few.shape[0] * few.shape[1] <= SPREAD_BYTES else MEETING_OF_WIDE
-    stay = few.shape[0] > FEWEST_SPARSE and _meetings(few, many) < share * few.shape[0] * many.nnz
+    is_many = few.shape[0] > FEWEST_SPARSE or few.shape[1] > many.nnz
+    stay = is_many and _meetings(few, many) <= share * few.shape[0] * many.nnz
     columns = many.T.tocsr() if stay else None
-    width = many.shape[0] if stay else many.shape[1]
+    width = max(1, many.shape[0]) if stay else many.shape[1]
     size = max(LEAST_SPREAD, SPREAD_BYTES // (8 * width))
     for start in range(0, few.shape[0], size):
         block = slice(start, start + size)
@@ -787,6 +791,15 @@ def _meetings(few, many):
     """Return how many products of two stored values all x'z are sums of."""
     each = (np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64) for X in (few, many))
     return float(np.dot(*each))
+
+
+def without_empty_columns(X):
+    """Return the rows of X, CSR ones of more columns than stored values in the columns that have some."""
+    if not sparse.issparse(X) or X.shape[1] <= X.nnz:
+        return X
+    used, indices = np.unique(X.indices, return_inverse=True)
+    indices = indices.astype(X.indices.dtype)
+    return sparse.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], max(1, len(used))))
 
 
 def _dense_transpose(X):

@@ -250,7 +250,9 @@ def _features(
     dropped = tuple(name for name, values in columns.items() if pd.isna(values[kept]).all())
     if len(dropped) == len(columns):
         raise only_empty(file)
-    return pd.DataFrame({n: v for n, v in columns.items() if n not in dropped}), dropped
+    for name in dropped:
+        del columns[name]
+    return pd.DataFrame(columns), dropped
 
 
 def only_empty(file: str) -> BadInput:

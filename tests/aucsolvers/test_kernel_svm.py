@@ -335,6 +335,19 @@ class TestCache:
             assert_array_equal(values[:-1], module._products(few, many))
             assert np.isnan(values[-1]).all()
 
+    @pytest.mark.parametrize(
+        "options", [{"gamma": 0.1}, {"gamma": "loo"}, {"kernel": "poly", "gamma": 0.1, "coef0": 1.0}]
+    )
+    def test_columns_without_a_value_change_nothing(self, options):
+        X = sparse.random_array((80, 40), density=0.2, format="csr", rng=np.random.default_rng(0))
+        y = np.arange(80) % 4 == 0
+        wide = sparse.csr_array((X.data, 5000 * X.indices, X.indptr), shape=(80, 200_000))
+        narrow, other = KernelSVM(**options).fit(X, y), KernelSVM(**options).fit(wide, y)
+        if options["gamma"] != "loo":  # which begins with the variance of all entries
+            assert_array_equal(other.dual_coef_, narrow.dual_coef_)
+            assert_array_equal(other.decision_function(wide), narrow.decision_function(X))
+        assert other.support_vectors_.shape[1] == 200_000 and module.without_empty_columns(wide).shape == X.shape
+
     @pytest.mark.parametrize("density", [0.01, 0.3])
     def test_products_of_sparse_rows_do_not_show_how_they_came_about(self, density, monkeypatch):
         """All rows made dense at once, a few at a time, or none."""
