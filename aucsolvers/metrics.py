@@ -205,7 +205,7 @@ def best_gmean_threshold(y, scores, *, tied_within=0.0):
     2.0000000005
     """
     positive, scores = _check_scores(y, scores)
-    if tied_within == 0.0:
+    if not 0.0 < tied_within < np.inf:  # of scores whose size overflows
         return Ranking(scores, positive).auc_and_threshold()[1]
     groups = tied(grouped(scores, tied_within), tied_within)  # and gaps between them that tie
     above = groups > Ranking(groups, positive).auc_and_threshold()[1]

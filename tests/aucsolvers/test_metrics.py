@@ -177,6 +177,9 @@ class TestThreshold:
         if len(set(scores)) == len(scores) and plain < scores.max():
             assert metrics.best_gmean_threshold(y, scores, tied_within=1e-6) == plain
 
+    def test_a_width_that_overflowed_is_none(self):
+        assert metrics.best_gmean_threshold([0, 1], [1e300, 1e305], tied_within=np.inf) < 1e305
+
     def test_rates(self):
         y, predicted = ["no", "no", "no", "yes", "yes"], ["no", "yes", "yes", "yes", "no"]
         assert metrics.sensitivity(y, predicted) == 1 / 2
