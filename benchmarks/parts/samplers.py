@@ -89,8 +89,8 @@ AGAINST_ITS_SVM = Part(
     "sampler_costs",
     "Under-sampling beyond its SVM",
     f"within {MOST_TIMES:.0f} times of reading the rows once and fitting the SVM: a ratio of {1 / MOST_TIMES:.2f}",
-    "Time of fit_resample, against that of one sum over all entries and the fit of the same SVM: LinearSVM or "
-    "Gaussian KernelSVM with balanced class weights.",
+    "Time of fit_resample, against that of one sum over all entries and the fit of the same SVM to its usual "
+    "tolerance: LinearSVM, which the sampler's own goes beyond, or Gaussian KernelSVM, with balanced class weights.",
     svm_cells,
     quality="negatives kept",
 )
