@@ -159,8 +159,8 @@ class LinearSVM(LinearScorer):
     ConvergenceWarning
         If ``max_iter`` passes did not bring the gap under ``tol``: usually features on very different scales.
     UserWarning
-        If nothing but rounding is lower than w = 0 with the best b, as where a rare class is cheapest paid: then coef_
-        is 0, for a ranking by what a solver leaves of it would be noise.
+        If nothing but rounding is lower than w = 0 with the best b, as where a rare class is cheapest paid: what is
+        left of w hangs on the order of the rows.
 
     Notes
     -----
@@ -242,28 +242,18 @@ class LinearSVM(LinearScorer):
             **(getattr(self, "_state", {}) if self.warm_start else {}),
         )
         self._state = result.state if self.warm_start else {}  # n numbers that a stored model does without
-        constant = self._constant_as_good(result, y, cost)
-        if constant is not None:
-            words = "scores all rows alike: nothing is better than w = 0. Of a rare class, raise C or weigh it"
-            warnings.warn(f"{type(self).__name__} {words}.", UserWarning, stacklevel=caller_level())
-        return self._publish(result if constant is None else constant, X, y)
+        if self._is_no_better_than_a_constant(result, y, cost):
+            words = (
+                "w = 0 is no worse: what the solver left of it ranks by chance. Of a rare class, raise C or weigh it"
+            )
+            warnings.warn(f"{type(self).__name__} found nothing: {words}.", UserWarning, stacklevel=caller_level())
+        return self._publish(result, X, y)
 
-    def _constant_as_good(self, result, y, cost):
-        """Return the result with w = 0 and the best bias if nothing but rounding is lower, None if there is better.
-
-        Where a rare class is cheapest paid that is the optimum, and a ranking by what a solver leaves of w is noise.
-        """
-        objective, bias = best_constant(
-            cost[y < 0].sum(), cost[y > 0].sum(), self.loss == "squared_hinge", self.fit_intercept
-        )
-        gap = max(0.0, objective - result.objective + result.dual_gap)
-        if result.status != CONVERGED or result.objective < (1.0 - NO_LOWER) * objective or gap > result.target:
-            return None
-        history = {name: column.copy() for name, column in result.history.items()}
-        for name, value in (("objective", objective), ("dual_gap", gap), ("auc", 0.5)):
-            history[name][-1] = value
-        w = np.zeros_like(result.w)
-        return replace(result, w=w, bias=bias, objective=objective, dual_gap=gap, history=history)
+    def _is_no_better_than_a_constant(self, result, y, cost):
+        """Tell whether w = 0 with the best bias is the optimum, up to rounding: a rare class is cheapest paid, then."""
+        sums = cost[y < 0].sum(), cost[y > 0].sum()
+        constant, _ = best_constant(*sums, self.loss == "squared_hinge", self.fit_intercept)
+        return result.status == CONVERGED and result.objective >= (1.0 - NO_LOWER) * constant
 
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
