@@ -12,9 +12,6 @@ settings.register_profile("unhurried", deadline=None)  # the first example may l
 settings.load_profile("unhurried")
 
 ROOT = Path(__file__).resolve().parent.parent
-# The first compiles all kernels, which others then load; meanwhile the next two wait for schedules most of the time.
-FIRST = ("tests/flows/test_warmup.py", "tests/flows/test_readme_story.py", "tests/flows/test_deploy.py")
-THEN = ("tests/flows/", "tests/tasks/", "tests/")  # from files of minutes to files of seconds
 
 
 def pytest_configure():
@@ -34,11 +31,6 @@ def pytest_configure():
     os.environ["AUCFLOW_HOME"] = tempfile.mkdtemp(prefix="aucflow-tests-")  # nobody's own cache
     os.environ["PREFECT_HOME"] = str(Path(os.environ["AUCFLOW_HOME"]) / "prefect")
     quieten(verbose=True)  # telemetry off; warnings stay visible to the tests
-
-
-def pytest_collection_modifyitems(items):
-    """Put first what takes longest, for workers who take the next file when they are done with one."""
-    items.sort(key=lambda item: [not item.nodeid.startswith(place) for place in (*FIRST, *THEN)])
 
 
 def pytest_unconfigure():
