@@ -368,7 +368,7 @@ def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, ca
         working.reopen()
         certifier.certify(updates)
         fails = not certifier.converged and (stuck or updates >= max_iter)
-        if fails or (certifier.converged and working.drift * certifier.at_zero > certifier.target):
+        if fails or (certifier.converged and working.drift * certifier.at_zero > certifier.gap):
             # what the steps have rounded might be more than the gap: the last word is that of the dual point itself
             working.refresh()
             certifier.certify(updates)

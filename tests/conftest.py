@@ -1,5 +1,6 @@
 """What all tests share: a quiet Prefect with a home of its own, and where the real data are."""
 
+import logging
 import os
 import shutil
 import tempfile
@@ -12,6 +13,9 @@ settings.register_profile("unhurried", deadline=None)  # the first example may l
 settings.load_profile("unhurried")
 
 ROOT = Path(__file__).resolve().parent.parent
+# The first compiles all kernels, which others then load; meanwhile the next two wait for schedules most of the time.
+FIRST = ("tests/flows/test_warmup.py", "tests/flows/test_readme_story.py", "tests/flows/test_deploy.py")
+THEN = ("tests/flows/", "tests/tasks/", "tests/")  # from files of minutes to files of seconds
 
 
 def pytest_configure():
@@ -33,14 +37,20 @@ def pytest_configure():
     quieten(verbose=True)  # telemetry off; warnings stay visible to the tests
 
 
+def pytest_collection_modifyitems(items):
+    """Put first what takes longest, for workers who take the next file when they are done with one."""
+    items.sort(key=lambda item: [not item.nodeid.startswith(place) for place in (*FIRST, *THEN)])
+
+
 def pytest_unconfigure():
     """Leave no cache behind."""
     shutil.rmtree(os.environ["AUCFLOW_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
-def no_store_of_another_test():
-    """Forget the store that a test gave MLflow, which keeps it in the environment."""
+def nothing_of_another_test():
+    """Forget the store that a test gave MLflow, which keeps it in the environment, and that a command silenced logs."""
+    logging.getLogger("aucsolvers").setLevel(logging.NOTSET)
     yield
     os.environ.pop("MLFLOW_TRACKING_URI", None)
 

@@ -450,6 +450,23 @@ class TestCertificate:
         assert svm.n_iter_ > 500
         assert svm.dual_gap_ == pytest.approx(primal(K, 2.0 * y - 1, beta, "hinge", 1e3) - value, abs=1e-6)
 
+    @pytest.mark.parametrize("C", [1e4, 1e6, 1e8])
+    @pytest.mark.parametrize("seed", [0, 1, 3])
+    def test_it_is_the_true_one_of_dual_variables_that_cancel(self, seed, C):
+        """Rows that are nearly all equal: what steps of up to C had rounded was more than the gap that was claimed."""
+        rng = np.random.default_rng(seed)
+        X = np.tile(rng.normal(size=5), (100, 1))
+        X[:3], y = rng.normal(size=(3, 5)), rng.random(100) < 0.3
+        y[:2] = True, False
+        svm = KernelSVM(C, kernel="linear").fit(X, y)
+        signs, beta, exact = 2 * y - np.longdouble(1), np.longdouble(full_beta(svm, 100)), np.longdouble(X)
+        scores = exact @ np.longdouble(svm.coef_[0]) + np.longdouble(svm.intercept_[0])
+        published = (svm.coef_[0] @ svm.coef_[0] + svm.intercept_[0] ** 2) / 2 + C * np.maximum(
+            0, 1 - signs * scores
+        ).sum()
+        w, b = beta @ exact, beta.sum()
+        assert svm.dual_gap_ == pytest.approx(float(published - (signs @ beta - (w @ w + b * b) / 2)), rel=0.05)
+
     @pytest.mark.parametrize("C", [1e-6, 1e-2, 1.0])
     def test_tol_is_relative_to_the_objective_at_zero(self, C):
         svm = KernelSVM(C, tol=1e-3).fit(*moons())
