@@ -138,7 +138,11 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
 
     def _warn(self, words):
         start = f"{type(self).__name__} stopped with status {self.status_!r} after {self.n_iter_} iterations"
-        warnings.warn(f"{start}: {words}.", ConvergenceWarning, stacklevel=caller_level())
+        warnings.warn(f"{start}: {words}.", ConvergenceWarning, stacklevel=_caller_level())
+
+    def _warn_of_nothing(self, advice):
+        words = f"found nothing better than w = 0, and what it left of w ranks by chance. Of a rare class, {advice}"
+        warnings.warn(f"{type(self).__name__} {words}.", UserWarning, stacklevel=_caller_level())
 
     def predict(self, X):
         """Return the predicted labels, shape (n_samples,)."""
@@ -152,7 +156,7 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def caller_level():
+def _caller_level():
     """Return the stacklevel with which the function that calls this warns in the name of whoever called the package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "aucsolvers":

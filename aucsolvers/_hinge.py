@@ -17,6 +17,7 @@ from aucsolvers._rows import REDUCE
 
 LOSSES = ("hinge", "squared_hinge")
 
+NO_LOWER = 1e-12  # of P at w = 0 and the best b: what is lower by that has found nothing but rounding
 NEAR_KINK = 1e-6  # margins: beyond it a row has no loss, whatever its score is rounded to
 
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
@@ -81,15 +82,26 @@ def dual_bounds(cost, squared):
     return (np.full(len(cost), np.inf), 0.5 / cost) if squared else (cost, np.zeros(len(cost)))
 
 
-def best_constant(negative, positive, squared, fit_intercept):
-    """Return the least 1/2 b^2 + C- loss(1 + b) + C+ loss(1 - b), P at w = 0, for the classes' sums of C_i; and b."""
+def objective_of_best_constant(negative, positive, squared, fit_intercept):
+    """Return the least 1/2 b^2 + C- loss(1 + b) + C+ loss(1 - b), P at w = 0, for the classes' sums of C_i."""
     if not fit_intercept:
-        return negative + positive, 0.0
+        return negative + positive
     if squared:
         b = 2.0 * (positive - negative) / (1.0 + 2.0 * (positive + negative))
-        return 0.5 * b * b + negative * (1.0 + b) ** 2 + positive * (1.0 - b) ** 2, b
+        return 0.5 * b * b + negative * (1.0 + b) ** 2 + positive * (1.0 - b) ** 2
     b = min(1.0, max(-1.0, positive - negative))
-    return 0.5 * b * b + negative * (1.0 + b) + positive * (1.0 - b), b
+    return 0.5 * b * b + negative * (1.0 + b) + positive * (1.0 - b)
+
+
+def is_no_better_than_a_constant(svm, objective, cost, positive):
+    """Tell whether an SVM's objective is no lower than with w = 0 and the best b, but for rounding.
+
+    ``cost`` holds the C_i, ``positive`` is a mask. Then w = 0 is the optimum, as where a rare class is cheapest paid,
+    and what a solver leaves of w hangs on the order of the rows.
+    """
+    sums = cost[~positive].sum(), cost[positive].sum()
+    constant = objective_of_best_constant(*sums, svm.loss == "squared_hinge", svm.fit_intercept)
+    return objective >= (1.0 - NO_LOWER) * constant
 
 
 def is_certified(gap, rounding, target):

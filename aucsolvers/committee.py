@@ -48,9 +48,7 @@ class Committee(BaseEstimator):
     def fit(self, X, y=None):
         """Take each member's unit from its scores of the rows X; the members stay as they are. Return self."""
         scores = self._scores(X)
-        spreads = scores.std(axis=1)
-        self.centres_ = np.median(scores, axis=1)
-        self.spreads_ = np.where(spreads > ROUNDING * np.abs(scores).max(axis=1), spreads, 1.0)
+        self.centres_, self.spreads_ = np.median(scores, axis=1), spread_of(scores)
         return self
 
     def decision_function(self, X):
@@ -60,3 +58,9 @@ class Committee(BaseEstimator):
 
     def _scores(self, X):
         return np.array([member.decision_function(X) for member in self.members])
+
+
+def spread_of(scores):
+    """Return the standard deviation along the last axis, 1 where scores differ by nothing but rounding."""
+    spread = scores.std(axis=-1)
+    return np.where(spread > ROUNDING * np.abs(scores).max(axis=-1), spread, 1.0)

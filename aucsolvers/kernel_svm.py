@@ -28,7 +28,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace, validate_rows
-from aucsolvers._hinge import LOSSES, dual_bounds, is_certified, loss_and_gap, may_have_loss, row_costs
+from aucsolvers._hinge import (
+    LOSSES,
+    dual_bounds,
+    is_certified,
+    is_no_better_than_a_constant,
+    loss_and_gap,
+    may_have_loss,
+    row_costs,
+)
 from aucsolvers._pairs import squared_distance
 from aucsolvers._params import (
     check_choice,
@@ -156,6 +164,9 @@ class KernelSVM(BinaryScorer):
     -----
     ConvergenceWarning
         If ``max_iter`` steps did not bring the gap under ``tol``.
+    UserWarning
+        If nothing but rounding is lower than w = 0 with the best b, as where a rare class is cheapest paid: what is
+        left of w hangs on the order of the rows.
 
     Notes
     -----
@@ -269,6 +280,8 @@ class KernelSVM(BinaryScorer):
                 cache_bytes=int(self.cache_bytes),
                 beta=getattr(self, "_beta", None) if self.warm_start else None,
             )
+        if result.status == CONVERGED and is_no_better_than_a_constant(self, result.objective, cost, y > 0):
+            self._warn_of_nothing("raise C or weigh it")
         self._beta = result.beta if self.warm_start else None  # n numbers that a stored model does without
         return result, X, weighted
 

@@ -21,14 +21,13 @@ linear term. With a balanced hinge U differs by class, as it does there with cla
 U sum_i max(0, 1 - y_i f(x_i)) is F + 1/2 ||w0||^2. So those two modules solve it.
 """
 
-import warnings
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from aucsolvers._base import BinaryScorer, SolverResult, caller_level, validate_rows
+from aucsolvers._base import BinaryScorer, SolverResult, validate_rows
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
 from aucsolvers._transaction import transactional
@@ -91,10 +90,7 @@ class MarginMeanScorer(BinaryScorer):
             return 0.0
         unit = max(SCORES_KNOWN_TO * scores.std(), ALIKE * np.median(np.abs(scores)))
         if np.ptp(scores) <= unit:
-            words = (
-                "scores all training rows alike: w = 0, for the rare class is cheapest paid. Raise lam1, or weigh it."
-            )
-            warnings.warn(f"{type(self).__name__} {words}", UserWarning, stacklevel=caller_level())
+            self._warn_of_nothing("raise lam1")
         return best_gmean_threshold(y, scores, tied_within=unit)
 
     def _forget(self):

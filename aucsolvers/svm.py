@@ -13,23 +13,22 @@ P may also have a linear term -w0'w~, which LinearSVM has not and MarginMeanSVM 
 then gives w~(alpha) = w0 + sum_i alpha_i y_i x~_i, and not a line more of the argument changes.
 """
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy import linalg, sparse
 
-from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace, caller_level
+from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
 from aucsolvers._gram import gram, in_span, is_wide
 from aucsolvers._hinge import (
     FLAT,
     LOSSES,
     MAX_TRIALS,
-    best_constant,
     best_multiple,
     dual_bounds,
     is_certified,
+    is_no_better_than_a_constant,
     loss_and_gap,
     may_have_loss,
     row_costs,
@@ -82,7 +81,6 @@ LARGEST_HESSIAN = 2048  # features: the matrix then takes 32 MiB
 WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
 NARROWING = 2.0
 POLISHED_ENTRIES = 2**11  # at most so many entries of X are solved to rounding: some tens of microseconds
-NO_LOWER = 1e-12  # of P at w = 0 and the best bias: what is lower by that has found nothing but rounding
 ROUNDED = 1e-15  # of P: what a gap may be that nothing but rounding is left of
 # Steps that neither made the gap smaller, by more than its last digits, nor promised to lower P by such a part of it,
 # after which rounding is taken to be the reason.
@@ -242,18 +240,9 @@ class LinearSVM(LinearScorer):
             **(getattr(self, "_state", {}) if self.warm_start else {}),
         )
         self._state = result.state if self.warm_start else {}  # n numbers that a stored model does without
-        if self._is_no_better_than_a_constant(result, y, cost):
-            words = (
-                "w = 0 is no worse: what the solver left of it ranks by chance. Of a rare class, raise C or weigh it"
-            )
-            warnings.warn(f"{type(self).__name__} found nothing: {words}.", UserWarning, stacklevel=caller_level())
+        if result.status == CONVERGED and is_no_better_than_a_constant(self, result.objective, cost, y > 0):
+            self._warn_of_nothing("raise C or weigh it")
         return self._publish(result, X, y)
-
-    def _is_no_better_than_a_constant(self, result, y, cost):
-        """Tell whether w = 0 with the best bias is the optimum, up to rounding: a rare class is cheapest paid, then."""
-        sums = cost[y < 0].sum(), cost[y > 0].sum()
-        constant, _ = best_constant(*sums, self.loss == "squared_hinge", self.fit_intercept)
-        return result.status == CONVERGED and result.objective >= (1.0 - NO_LOWER) * constant
 
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""

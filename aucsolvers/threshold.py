@@ -10,7 +10,7 @@ from aucsolvers._base import BinaryScorer, two_labels
 from aucsolvers._params import as_generator, check_count
 from aucsolvers._transaction import transactional
 from aucsolvers.adapters import PassesNothingOn, ProbabilityScorer, scores_by_probability, take_columns
-from aucsolvers.committee import ROUNDING
+from aucsolvers.committee import spread_of
 from aucsolvers.metrics import best_gmean_threshold, smoothed_gmean_threshold
 
 
@@ -202,6 +202,4 @@ def standardised(scores, fitted):
     Models of different rows differ in both: a pairwise loss does not see a constant that is added to all scores, and in
     a narrow kernel a row weighs the more in its own score, the fewer rows there are.
     """
-    spread = float(fitted.std())
-    is_spread = spread > ROUNDING * float(np.abs(fitted).max(initial=0.0))
-    return (scores - np.median(fitted)) / (spread if is_spread else 1.0)
+    return (scores - np.median(fitted)) / spread_of(fitted)

@@ -7,13 +7,13 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import CONVERGED, validate_rows
-from aucsolvers._hinge import best_constant, row_costs
+from aucsolvers._hinge import is_no_better_than_a_constant, row_costs
 from aucsolvers._params import as_generator, check_choice, check_count
 from aucsolvers._rows import stored_once
 from aucsolvers._transaction import transactional
 from aucsolvers._width import some_rows
 from aucsolvers.kernel_svm import KernelSVM
-from aucsolvers.svm import NO_LOWER, LinearSVM
+from aucsolvers.svm import LinearSVM
 
 KERNELS = ("linear", "rbf")
 INNER_PRODUCTS = ("linear", "rbf", "poly")  # kernels that are: below 0 ||w||^2 is so by rounding
@@ -222,7 +222,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
             if self.estimator_.get_params().get("random_state", 0) is None:
                 self.estimator_.set_params(random_state=int(stream.integers(2**31)))
             self.estimator_.fit(X, labels)
-        if _is_no_better_than_a_constant(self.estimator_, labels):
+        if _has_no_hyperplane(self.estimator_, labels):
             raise _no_hyperplane(self.estimator_)
         return hyperplane_distances(self.estimator_, X, scores)
 
@@ -271,7 +271,7 @@ def _no_hyperplane(estimator):
     )
 
 
-def _is_no_better_than_a_constant(svm, labels):
+def _has_no_hyperplane(svm, labels):
     """Tell whether an SVM of ours that arrived is no lower than w = 0 with the best b: then its w is what tol leaves.
 
     ``labels`` are those that it was fitted to, 1 for the minority.
@@ -279,9 +279,7 @@ def _is_no_better_than_a_constant(svm, labels):
     if not isinstance(svm, LinearSVM | KernelSVM) or svm.status_ != CONVERGED:
         return False
     cost = row_costs(svm.C, svm.class_weight, svm.classes_, labels - 0.5, None)
-    sums = cost[labels == 0].sum(), cost[labels == 1].sum()
-    constant, _ = best_constant(*sums, svm.loss == "squared_hinge", svm.fit_intercept)
-    return svm.objective_ >= (1.0 - NO_LOWER) * constant
+    return is_no_better_than_a_constant(svm, svm.objective_, cost, labels > 0)
 
 
 def _linear_norm(linear, scores):

@@ -188,7 +188,7 @@ class TestOptimum:
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(400, 3)), np.arange(400) % 20 == 0
         for rows in (X, sparse.csr_array(X), X + 3.0):
-            with pytest.warns(UserWarning, match="MarginMeanSVM scores all training rows alike: w = 0"):
+            with pytest.warns(UserWarning, match="MarginMeanSVM found nothing better than w = 0"):
                 svm = MarginMeanSVM().fit(rows, y)
             assert np.ptp(svm.decision_function(rows)) < 1e-6 and not svm.predict(rows).any()
 
