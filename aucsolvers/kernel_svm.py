@@ -63,8 +63,7 @@ FEW_POINTS, BLOCK_OF_FEW = 768, 128
 FEW_COLUMNS = 8  # so many, from two on, are computed without BLAS,
 CHUNK = 512  # entries of each at a time, which stay in the nearest cache
 SPREAD_BYTES, LEAST_SPREAD = 2**28, 8  # sparse rows that are made dense at a time: so many bytes, or rows if wider
-# Of more rows, or more columns than stored values, none is made dense where a lower share of values meet another; wide
-# ones are slow to run through.
+# Of more rows none is made dense where a lower share of values meet another; wide ones are slow to run through.
 FEWEST_SPARSE, MEETING, MEETING_OF_WIDE = 16, 0.05, 0.25
 # Exponents of a Gaussian that rounding spoils by more are computed from differences of rows, one by one, where they are
 # above NOTHING; of sparse rows, from dense ones moved to where they are small, if these take at most so many times
@@ -269,7 +268,7 @@ class KernelSVM(BinaryScorer):
         self._kernel = Kernel.of(self, X, y, None if sample_weight is None else np.asarray(sample_weight)[weighted])
         with np.errstate(over="ignore", invalid="ignore"):  # the objective tells
             result = solve_kernel_svm(
-                without_empty_columns(X) if self._kernel.origin is None else X,
+                X,
                 y,
                 cost,
                 self._kernel,
@@ -352,7 +351,7 @@ def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, ca
     default. The gap is to fall to tol * P(0), or, if ``relative``, to tol * min(P, P(0)). Nothing is drawn.
     """
     # 1. a feasible dual point, whatever it was feasible for before, and its gradient
-    points = kernel.points(X)
+    points = kernel.points_alone(X)
     dual = _pose(points, y, cost, kernel, squared, beta, offset)
     certifier = _Certifier(dual, kernel.constant, tol, relative)
     certifier.certify(0)
@@ -644,8 +643,11 @@ class Kernel:
         origin = origin_of(X, gamma) if svm.kernel == "rbf" else None
         kernel = cls(svm.kernel, gamma, int(svm.degree), float(svm.coef0), 1.0 if svm.fit_intercept else 0.0, origin)
         chosen = isinstance(svm.gamma, str) and svm.gamma == "loo"
-        rows = without_empty_columns(X) if origin is None else X
-        return replace(kernel, gamma=leave_one_out_gamma(kernel, rows, y)) if chosen else kernel
+        return replace(kernel, gamma=leave_one_out_gamma(kernel, X, y)) if chosen else kernel
+
+    def points_alone(self, X):
+        """Return ``points``, for rows that are compared with each other alone: columns without a value are left out."""
+        return self.points(_without_empty_columns(X) if self.origin is None else X)
 
     def points(self, X):
         """Return the rows of X as the other methods take them: dense, as a copy, if X is or there is an origin."""
@@ -786,8 +788,7 @@ def _sparse_products(few, many, out):
     so few values meet others that to look for these takes less time, they stay as they are.
     """
     share = MEETING if 8 * few.shape[0] * few.shape[1] <= SPREAD_BYTES else MEETING_OF_WIDE
-    is_many = few.shape[0] > FEWEST_SPARSE or few.shape[1] > many.nnz
-    stay = is_many and _meetings(few, many) <= share * few.shape[0] * many.nnz
+    stay = few.shape[0] > FEWEST_SPARSE and _meetings(few, many) <= share * few.shape[0] * many.nnz
     columns = many.T.tocsr() if stay else None
     width = max(1, many.shape[0]) if stay else many.shape[1]
     size = max(LEAST_SPREAD, SPREAD_BYTES // (8 * width))
@@ -806,7 +807,7 @@ def _meetings(few, many):
     return float(np.dot(*each))
 
 
-def without_empty_columns(X):
+def _without_empty_columns(X):
     """Return the rows of X, CSR ones of more columns than stored values in the columns that have some."""
     if not sparse.issparse(X) or X.shape[1] <= X.nnz:
         return X

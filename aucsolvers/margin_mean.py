@@ -312,7 +312,7 @@ def solve_kernel(X, terms, kernel, tol, max_iter, cache_bytes):
     At most ``max_iter`` times s steps are made. ``state`` holds ``beta`` and ``scores``, f at the rows. Nothing is
     drawn.
     """
-    points, start, n = kernel.points(X), terms.y * terms.mean, len(terms.y)
+    points, start, n = kernel.points_alone(X), terms.y * terms.mean, len(terms.y)
     check_cache(n, cache_bytes)  # before the offset, which takes O(n^2 d)
     offset = kernel.expand(points, points, start)
     options = {"tol": tol, "relative": False, "max_iter": max_iter * n, "cache_bytes": cache_bytes}

@@ -297,8 +297,7 @@ class ZOVR(MarginMeanScorer):
 
     def _fit_kernel(self, X, y, terms):
         gaussian = self._gaussian(X, y)
-        points = gaussian.points(X)
-        gram = GramMatrix(gaussian, points)
+        gram = GramMatrix(gaussian, gaussian.points_alone(X))
         Z, pivots = pivoted_factor(gram, self.rank_tol, self.max_bytes)
         result = self._descend(Z, terms, 0.0, gram, as_generator(self.random_state))
         if self.certify:
