@@ -23,6 +23,7 @@ from tasks.configuration import DENSE_ONLY, PreprocessingConfig
 UNIT_ROWS = ("unit_rows", "centred_unit_rows")  # the row normalisations of Natole et al. 2019
 QUANTILES = 1000
 DENSE_BYTES = 2**25  # of rows with one-hot columns: beyond it solvers that read what is not 0 are many times faster
+QUANTILE_BYTES = 2**31  # of sparse rows' columns, each of which has as many as a dense one
 FILLED_BYTES = 2**30  # of sparse rows as an array: beyond it they stay, and a solver that takes none says so
 SPARSE_SHARE = 0.2  # of entries that are not 0: beyond it, a sparse matrix saves too little to be worth its detours
 
@@ -61,7 +62,7 @@ def _table_steps(X: pd.DataFrame, config: PreprocessingConfig, takes_sparse: boo
 
 
 def _sparse_steps(X: csr_matrix, config: PreprocessingConfig, takes_sparse: bool) -> list[tuple[str, Any]]:
-    scaler = _sparse_scaler(config.scale, X.shape[0])
+    scaler = _sparse_scaler(config.scale, *X.shape)
     if takes_sparse or 8 * X.shape[0] * X.shape[1] > FILLED_BYTES:
         return [("scale", scaler)]
     return [("columns", ColumnTransformer([("scale", scaler, slice(0, X.shape[1]))], sparse_threshold=0.0))]
@@ -95,9 +96,16 @@ def _dense_scaler(scale: str, n_rows: int) -> Any:
     return scalers.get(scale, "passthrough")
 
 
-def _sparse_scaler(scale: str, n_rows: int) -> Any:
+def _sparse_scaler(scale: str, n_rows: int, n_columns: int) -> Any:
     """Return what scales columns without touching zeros: nothing is centred, ranks are among the other values."""
     if scale == "quantile":
+        # each column's, and a copy while they are computed; of however few rows, so that all folds say the same
+        needed = 16 * QUANTILES * n_columns
+        if needed > QUANTILE_BYTES:
+            raise ValueError(
+                f"Expected quantiles of at most {QUANTILE_BYTES} bytes with scale quantile, got {n_columns} columns of "
+                f"sparse data, which need {needed} however few values they have. Take standard or minmax."
+            )
         return QuantileTransformer(n_quantiles=min(QUANTILES, n_rows), subsample=None, ignore_implicit_zeros=True)
     if scale in DENSE_ONLY:
         raise ValueError(f"Expected dense data with scale {scale}, got sparse. Leave that scale out.")

@@ -99,6 +99,15 @@ class TestSparse:
         assert np.allclose(out.toarray(), [[0.6, 0.8], [0.0, 0.0]])
 
 
+@pytest.mark.parametrize("rows", [3, 2000])
+def test_quantiles_of_very_many_sparse_columns_are_refused_however_few_the_rows(rows):
+    """16 KB a column, whatever is in it: a file of some megabytes took gigabytes."""
+    X = csr_matrix((rows, 140_000))
+    with pytest.raises(ValueError, match="140000 columns of sparse data, which need 2240000000"):
+        make_preprocessing(X, PreprocessingConfig(scale="quantile"))
+    make_preprocessing(X, PreprocessingConfig(scale="minmax"))
+
+
 def test_a_column_that_overflows_is_named():
     train = pd.DataFrame({"small": [1.0, 2.0, 3.0], "huge": [1e308, -1e308, 1e308]})
     with pytest.raises(ValueError, match="'huge'"):
