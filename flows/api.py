@@ -25,6 +25,7 @@ def run(
     *,
     config: str | Path | None = None,
     positive: Any = None,
+    drop: Sequence[str] = (),
     methods: Sequence[str] = (),
     folds: int | None = None,
     seed: int | None = None,
@@ -45,8 +46,9 @@ def run(
         The column that holds the class.
     config : str or path
         In place of data: a config file, or the name of one that is shipped.
-    positive, methods, folds, seed, workers, name, format
-        As the options of `aucflow run`; each of ``methods`` is one ``--method``, such as "auto+linear_svm".
+    positive, drop, methods, folds, seed, workers, name, format
+        As the options of `aucflow run`; ``drop`` holds names of columns, and each of ``methods`` is one ``--method``,
+        such as "auto+linear_svm".
 
     Raises
     ------
@@ -66,8 +68,8 @@ def run(
     """
     if (data is None) == (config is None):
         raise BadInput(f"Expected either data or a config, got {'neither' if data is None else 'both'}. Give one.")
-    options = {"target": target, "positive": positive, "methods": tuple(methods), "folds": folds, "seed": seed}
-    options |= {"workers": workers, "name": name, "format_": format}
+    options = {"target": target, "positive": positive, "drop": _texts(drop), "methods": _texts(methods)}
+    options |= {"folds": folds, "seed": seed, "workers": workers, "name": name, "format_": format}
     options = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
     with quiet():
         from flows.commands import make_config, run_flow
@@ -79,6 +81,11 @@ def run(
         elif data is not None:
             options["data"] = str(data)
         return run_flow(make_config(None if config is None else str(config), options))[0]
+
+
+def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return several texts, or the one that stands alone and whose letters are no texts of their own."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _kept(frame: pd.DataFrame, name: str) -> Path:

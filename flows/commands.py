@@ -93,7 +93,8 @@ def recover_flow_runs() -> None:
 def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig:
     """Return the config of a file or a name, or of the user's own data file, with the options on top."""
     given = {k: v for k, v in options.items() if v not in (None, ())}
-    data = {key: given.pop(key) for key in ("data", "target", "positive", "format_", "dataset") if key in given}
+    of_data = ("data", "target", "positive", "drop", "format_", "dataset")
+    data = {key: given.pop(key) for key in of_data if key in given}
     overrides = {key: given[key] for key in ("name", "seed", "workers", "offline") if key in given}
     if "methods" in given:
         overrides["methods"] = [parse_method(text).model_dump() for text in given["methods"]]
@@ -103,12 +104,10 @@ def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig
         return _with_folds(load_config(config or "quickstart", **overrides), given.get("folds"))
     if config is not None:
         raise BadInput(f"Expected a config or --data, got both ('{config}' and '{data['data']}'). Leave one out.")
-    source = {"source": data["data"], "target": data.get("target"), "positive": data.get("positive")}
-    if "dataset" in data:
-        source["name"] = data["dataset"]
+    named = {"data": "source", "format_": "format", "dataset": "name"}
     tree = {
         "name": _name_of(data["data"]),
-        "datasets": [source | {"format": data.get("format_")}],
+        "datasets": [{named.get(key, key): value for key, value in data.items()}],
         "methods": [parse_method(text).model_dump() for text in DEFAULT_METHODS],
     }
     if "folds" in given:

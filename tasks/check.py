@@ -23,6 +23,8 @@ ASCENDS = 0.99  # a column of which this share of steps from row to row goes one
 SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the classes
 CLOCK = re.compile(r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)([^a-z]|$)", re.IGNORECASE)
 ISO_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?\s*$")
+IDENTIFIER = re.compile(r"(?i:(^|[^a-z])id([^a-z]|$))|[a-z]I[dD]$")  # id, row_id, customerId
+IDENTIFIED = 20  # rows: of fewer, whole numbers may all differ by chance
 UNITS = re.compile(r"[€$£¥%]|\b(?:EUR|USD|GBP|CHF|JPY)\b", re.IGNORECASE)
 SEPARATED = re.compile(r"[+-]?(?:[0-9]{1,3}(?:[.,'’\s][0-9]{3})+|[0-9]+)(?:[.,][0-9]+)?")  # 1,234.50 and 12,5
 MANY_VALUES = 100  # a text column of more values looks like an identifier
@@ -47,6 +49,7 @@ def check(
     splits = split.fn(dataset, folds, repeats, seed, grouped, held_out)
     base = 1 if dataset.layout.index_base is None else dataset.layout.index_base
     separating = separating_columns(table, base)
+    suspects = () if separating is None else separating.columns
     findings = (
         duplicates_across_split(keys, splits, repeats),
         duplicates_within(keys) if grouped else None,
@@ -54,7 +57,8 @@ def check(
         constant_columns(table.X, base),
         near_constant_columns(table.X),
         separating,
-        clock_columns(table, () if separating is None else separating.columns),
+        clock_columns(table, suspects),
+        identifier_columns(table, suspects),
         repeated_names(dataset),
         missing_values(dataset),
         *(text_column(name, table.X[name]) for name in dataset.text_columns),
@@ -95,14 +99,19 @@ def duplicates_across_split(keys: np.ndarray, splits: tuple[Split, ...], repeats
 
 def duplicates_within(keys: np.ndarray) -> Finding | None:
     """Count the rows that share their features with another one, where the division keeps them together."""
-    _, counts = np.unique(keys, return_counts=True)
-    copies = int(counts[counts > 1].sum())
+    copies = _copies(keys)
     if not copies:
         return None
     message = (
         f"{_share(copies, len(keys))} have the same features as another row; copies stay on one side of each split."
     )
     return Finding("duplicates", "info", message, copies)
+
+
+def _copies(keys: np.ndarray) -> int:
+    """Return how many rows have the same features as another one."""
+    _, counts = np.unique(keys, return_counts=True)
+    return int(counts[counts > 1].sum())
 
 
 def _tested_copies(inverse: np.ndarray, n_distinct: int, split: Split) -> int:
@@ -206,6 +215,36 @@ def _as_dates(texts: pd.Series) -> pd.Series:
         return pd.Series(np.nan, index=texts.index)
     days = pd.to_datetime(given.astype(str), format="ISO8601", errors="coerce", utc=True)
     return (days - pd.Timestamp(0, tz="UTC")).dt.total_seconds().reindex(texts.index) / 86400.0
+
+
+def identifier_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
+    """Find columns of numbers that name the rows: whole numbers, all different, without a gap or called an id.
+
+    ``known`` are columns that have a finding of their own already. A time of which no two rows share one is none.
+    """
+    if not isinstance(table.X, pd.DataFrame) or len(table.X) < IDENTIFIED:
+        return None
+    names = [name for name in table.X if name not in known and _is_identifier(table.X[name], name)]
+    if not names:
+        return None
+    rest, them = table.X.drop(columns=names), "it" if len(names) == 1 else "them"
+    hidden = _copies(row_keys(rest)) if rest.shape[1] else 0
+    alike = f" But for {them} {_share(hidden, len(rest))} have the same features as another row." if hidden else ""
+    message = (
+        f"{len(names):,} {_plural(len(names), 'column')} that {'number' if len(names) > 1 else 'numbers'} the rows "
+        f"({_listed(names)}): a model can learn nothing from {them} but the order of the file, and no two rows look "
+        f"alike.{alike} Leave {them} out with --drop (drop, in a config)."
+    )
+    return Finding("identifier_column", "warning", message, len(names), tuple(names))
+
+
+def _is_identifier(column: pd.Series, name: str) -> bool:
+    if column.dtype == object or CLOCK.search(name):
+        return False
+    values = column.to_numpy()
+    if not (np.isfinite(values).all() and (values == np.floor(values)).all() and column.is_unique):
+        return False
+    return np.ptp(values) == len(values) - 1 or IDENTIFIER.search(name) is not None
 
 
 def _speaks_for_all(there: np.ndarray, y: np.ndarray) -> bool:

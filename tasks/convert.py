@@ -163,6 +163,11 @@ def take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.Da
         raise BadInput(
             f"{file}: expected to drop columns out of {name_list(names)}, got '{unknown[0]}'. Correct the name."
         )
+    if names[position] in rule.drop:
+        raise BadInput(
+            f"{file}: expected to drop columns other than the target, got '{names[position]}'. Leave it in, or choose "
+            "another target with --target (target, in a config)."
+        )
     no_features = [name for name in names if name in {names[position], *rule.drop, *table.no_features}]
     return X.drop(columns=no_features), X[names[position]], names[position]
 

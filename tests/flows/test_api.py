@@ -114,6 +114,7 @@ def test_a_config_runs_with_options_on_top(tmp_path, monkeypatch):
         ({}, "either data or a config, got neither"),
         ({"data": "claims.csv", "config": "two.yaml"}, "got both"),
         ({"config": "two.yaml", "target": "fraud"}, "Expected --data FILE with --target, got none"),
+        ({"config": "two.yaml", "drop": ["id"]}, "Expected --data FILE with --drop, got none"),
         ({"config": "claims.csv"}, "got claims.csv, a data file by its name. Run it by `aucflow run --data claims"),
         ({"data": "two.yaml"}, "Expected a data file, got two.yaml, a config by its name. Run it by `aucflow run two"),
         ({"data": "wine"}, "found no wine. The data set of that name is catalogue:wine."),
@@ -138,6 +139,18 @@ def test_numbers_of_numpys_are_numbers(tmp_path, monkeypatch):
     (one,) = run(frame, "fraud", methods=("ls_svm",), **given).results
     (two,) = run(frame, "fraud", methods=("ls_svm",), positive=1, folds=2, seed=3).results
     assert one.mean_sd("auc") == two.mean_sd("auc")
+
+
+@pytest.mark.parametrize("drop", ["id", ["id"]])
+def test_columns_are_left_out_by_name(tmp_path, monkeypatch, drop):
+    """A text alone is one name, and no list of its letters."""
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    seen = []
+    monkeypatch.setattr("flows.commands.run_flow", lambda config: seen.append(config) or (None,))
+    run(claims().assign(id=1), "fraud", drop=drop, methods="ls_svm")
+    (config,) = seen
+    assert config.datasets[0].drop == ("id",)
+    assert [method.solver for method in config.methods] == ["ls_svm"]
 
 
 def test_an_option_that_there_is_not_is_refused():

@@ -283,6 +283,62 @@ class TestClocks:
         assert fraud["clock_column"].columns == ("Time",)
 
 
+class TestIdentifiers:
+    """Columns of numbers that name the rows."""
+
+    @pytest.mark.parametrize(
+        "name, values",
+        [
+            ("row", np.arange(1, 41)),
+            ("Unnamed: 0", np.arange(40)[::-1]),
+            ("x", np.random.default_rng(3).permutation(40) + 7000),
+            ("id", np.arange(40) ** 2),
+            ("Client_ID", np.arange(40) ** 2),
+            ("customerId", np.arange(40) ** 2),
+        ],
+    )
+    def test_whole_numbers_without_a_gap_or_called_an_id_are_found(self, checked, name, values):
+        finding = checked(noise(40).assign(**{name: values}))["identifier_column"]
+        assert (finding.columns, finding.severity, finding.count) == ((name,), "warning", 1)
+        assert finding.message == (
+            f"1 column that numbers the rows ('{name}'): a model can learn nothing from it but the order of the file, "
+            "and no two rows look alike. Leave it out with --drop (drop, in a config)."
+        )
+
+    @pytest.mark.parametrize(
+        "name, values",
+        [
+            ("valid", np.arange(40) ** 2),  # not called an id
+            ("humid", np.arange(40) ** 2),
+            ("id", np.arange(40) // 2),  # twos
+            ("id", np.arange(40) / 4),  # no whole numbers
+            ("id", np.where(np.arange(40) == 7, np.nan, np.arange(40))),  # not of every row
+            ("day", np.arange(40)),  # a time
+        ],
+    )
+    def test_other_columns_are_none(self, checked, name, values):
+        assert "identifier_column" not in checked(noise(40).assign(**{name: values}))
+
+    def test_few_rows_may_differ_by_chance(self, checked):
+        assert "identifier_column" not in checked(noise(19).assign(row=np.arange(19)))
+        assert "identifier_column" in checked(noise(20).assign(row=np.arange(20)))
+
+    def test_copies_that_they_hide_are_counted(self, checked):
+        frame = noise(40)
+        frame.loc[:4, ["a", "b"]] = frame.loc[10:14, ["a", "b"]].to_numpy()
+        finding = checked(frame.assign(id=np.arange(40), row=np.arange(40)[::-1]))["identifier_column"]
+        assert finding.columns == ("id", "row")
+        assert "number the rows ('id', 'row')" in finding.message
+        assert "But for them 10 of 40 rows (25.0%) have the same features as another row." in finding.message
+
+    def test_a_column_that_separates_has_one_finding(self, checked):
+        assert set(checked(noise(200).sort_values("y").assign(id=np.arange(200)))) == {"separating_column"}
+
+    def test_the_real_one_is_found(self, mirror):
+        cards = findings_on(mirror / "uci/UCI_Credit_Card.csv", target="class")
+        assert cards["identifier_column"].columns == ("ID",)
+
+
 def test_nearly_constant_columns_are_named(checked):
     frame = noise(2000).assign(flag=(np.arange(2000) == 7) * 1, word=np.where(np.arange(2000) < 2, "rare", "usual"))
     finding = checked(frame)["near_constant_column"]

@@ -94,6 +94,12 @@ def test_positive_may_be_spelt_in_several_ways(made, labels, positive, chosen):
         key for key in dataset.provenance.label_counts if key != chosen))  # fmt: skip
 
 
+@pytest.mark.parametrize("drop, got", [(("fraud",), "'fraud'"), (("x", "fraud"), "'fraud'"), (("y",), "'y'")])
+def test_what_is_dropped_is_a_column_and_not_the_target(refusal, drop, got):
+    message = refusal("x,z,fraud\n1,0,a\n2,0,b\n", target="fraud", drop=drop)
+    assert message.startswith("data.csv: expected to drop columns o") and f"got {got}. " in message
+
+
 def test_one_class_is_refused_with_the_house_sentence(refusal):
     message = refusal("x,fraud\n1,0\n2,0\n", target="fraud")
     assert message.startswith("Expected two classes in column 'fraud', got one (0). Choose the target with --target (")
