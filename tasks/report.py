@@ -213,8 +213,10 @@ def _kept(cell: MethodResult) -> tuple[str, str]:
 def _chosen(models: Sequence[FittedModel]) -> tuple[str, str]:
     """Return the chosen parameters, median and range over the folds: ("λ 0.001", "1e-05 to 0.001")."""
     medians, ranges = [], []
-    for name in models[0].chosen if models else ():
-        middle, spread = _middle_and_range([model.chosen[name] for model in models])
+    for place, name in enumerate(models[0].chosen if models else ()):
+        column = "value" if place == 0 else name  # of the search's table
+        tried = {value for model in models for value in model.search.get(column, ())}
+        middle, spread = _middle_and_range([model.chosen[name] for model in models], tried)
         medians.append(f"{plots.PARAMETER_LABELS.get(name, name)} {middle}")
         ranges.append(spread)
     return ", ".join(medians) or "–", ", ".join(ranges)
@@ -238,14 +240,22 @@ def _candidate_columns(model: FittedModel) -> list[str]:
     return [name for name in model.search if name not in ("mean", "sd")]
 
 
-def _middle_and_range(values: list[Any]) -> tuple[str, str]:
+def _middle_and_range(values: list[Any], tried: set[Any]) -> tuple[str, str]:
     """Return the lower median of numbers, a value that was really chosen, or of anything else the most frequent."""
     if all(map(is_number, values)):
         low, high = min(values), max(values)
-        return f"{median_low(values):.3g}", f"{low:.3g} to {high:.3g}" if low != high else "in every fold"
+        spread = f"{low:.3g} to {high:.3g}" if low != high else "in every fold" + _which_end(low, tried)
+        return f"{median_low(values):.3g}", spread
     first = max(values, key=values.count)
     times = values.count(first)
     return str(first), f"in {times} of {len(values)} folds" if times < len(values) else "in every fold"
+
+
+def _which_end(value: float, tried: set[Any]) -> str:
+    """Say so if a value is the largest or the smallest of three or more that were tried."""
+    if len(tried) < 3 or not all(map(is_number, tried)):
+        return ""
+    return {max(tried): ", the largest tried", min(tried): ", the smallest tried"}.get(value, "")
 
 
 def _thousands(value: float) -> str:

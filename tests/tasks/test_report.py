@@ -280,6 +280,24 @@ def test_sampled_rows_and_chosen_parameter():
 
 
 @pytest.mark.parametrize(
+    ("tried", "chosen", "told"),
+    [
+        ((0.1, 1.0, 10.0), 10.0, "in every fold, the largest tried"),
+        ((0.1, 1.0, 10.0), 0.1, "in every fold, the smallest tried"),
+        ((0.1, 1.0, 10.0), 1.0, "in every fold"),
+        ((0.1, 1.0), 1.0, "in every fold"),  # of two one always is
+        (("scale", 1.0, 10.0), 10.0, "in every fold"),
+    ],
+)
+def test_a_choice_at_the_end_of_its_grid_in_every_fold_is_told(tried, chosen, told):
+    cell = experiment().results[0]
+    search = {"value": tried, "mean": [0.9] * len(tried), "sd": [0.1] * len(tried)}
+    models = [replace(model, chosen={"lam": chosen}, search=search) for model in cell.models]
+    (row,) = summary_rows(replace(experiment(), results=(replace(cell, models=models),)))
+    assert row.chosen == (f"λ {chosen:g}", told)
+
+
+@pytest.mark.parametrize(
     ("count", "told"), [(1, "lam 1e-05, which"), (4, "lam 1e-05, lam 0.0001, lam 0.001 and 1 more, which")]
 )
 def test_candidates_that_a_search_went_without_are_named_on_console_and_page(count, told):
