@@ -32,7 +32,7 @@ from aucsolvers._params import as_generator, check_choice, check_count, check_fl
 from aucsolvers._rows import FLOATS, row_scores, weighted_row_sum
 from aucsolvers._transaction import transactional
 from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, check_cache, solve_kernel_svm
-from aucsolvers.metrics import SCORES_KNOWN_TO, best_gmean_threshold
+from aucsolvers.metrics import best_gmean_threshold, tie_width
 from aucsolvers.svm import solve_linear_svm
 
 KERNELS = ("linear", "rbf")
@@ -88,7 +88,7 @@ class MarginMeanScorer(BinaryScorer):
         # scores that overflowed, with features or parameters of extreme scales, have none; the status says diverged
         if self.threshold == "zero" or not np.isfinite(scores).all():
             return 0.0
-        unit = max(SCORES_KNOWN_TO * scores.std(), ALIKE * np.median(np.abs(scores)))
+        unit = max(tie_width(scores), ALIKE * np.median(np.abs(scores)))
         if np.ptp(scores) <= unit:
             self._warn_of_nothing("raise lam1")
         return best_gmean_threshold(y, scores, tied_within=unit)

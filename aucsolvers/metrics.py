@@ -28,7 +28,8 @@ Z_95 = 1.959963984540054  # the 97.5 % point of the standard normal distribution
 IQR_OF_NORMAL = 1.349  # interquartile range of the normal distribution, in standard deviations
 MOST_POINTS = 200  # quantiles that stand for a class of more rows
 GRID_POINTS = 33  # cuts tried at quantiles of either class, and between the medians
-SCORES_KNOWN_TO = 1e-5  # of their standard deviation: what a solver that is nearly exact leaves between equal ones
+SCORES_KNOWN_TO = 1e-5  # of their spread: what a solver that is nearly exact leaves between equal ones
+REMOTE = 100  # one score in so many, at either end, may be so far away that it does not count for the spread
 LEAST_BANDWIDTH = 1e-12  # relative to the largest score: below, a class's scores differ by rounding
 
 
@@ -211,6 +212,18 @@ def best_gmean_threshold(y, scores, *, tied_within=0.0):
     above = groups > Ranking(groups, positive).auc_and_threshold()[1]
     low, high = (scores[~above].max(), scores[above].min()) if above.any() else (scores.max(), None)
     return float(low + tied_within if high is None else between(low, high))
+
+
+def tie_width(scores):
+    """Return up to which difference scores count as equal, for ``best_gmean_threshold``: 1e-5 of their spread.
+
+    That is their standard deviation, or the range without the lowest and the highest hundredth where that is less and
+    not 0: one remote row makes no others equal.
+    """
+    rest = len(scores) // REMOTE
+    low, high = np.partition(scores, (rest, len(scores) - 1 - rest))[[rest, len(scores) - 1 - rest]]
+    spread = scores.std()
+    return SCORES_KNOWN_TO * float(min(spread, high - low) if high > low else spread)
 
 
 @np.errstate(under="ignore")  # of tails that are nothing beside others

@@ -20,8 +20,9 @@ INNER_PRODUCTS = ("linear", "rbf", "poly")  # kernels that are: below 0 ||w||^2 
 SCHEMES = ("auto", "u1", "u2", "wu")
 RATIO_OF_U2 = 10  # U1 below this imbalance ratio, U2 from it on, which looks at this many rows per minority row
 # Free support vectors are equally far at the optimum. Solved to this tolerance, some more milliseconds, their distances
-# differ by less than the part of the largest up to which two count as equal: no bin ends between them.
-TOL, EQUALLY_FAR = 1e-8, 1e-5
+# differ by less than the part of the largest up to which two count as equal: no bin ends between them. So do those that
+# differ by what rounding leaves of the scores.
+TOL, EQUALLY_FAR, ROUNDING = 1e-8, 1e-5, 1e-12
 # Of |b|, what scores of an SVM that does not tell its objective have to differ from it: where w = 0 is the optimum,
 # solvers may leave less (LIBLINEAR 1e-12), and where it is not, it takes C of 1e-8 and an unpenalised b to get there.
 LEAST_SPREAD = 1e-7
@@ -43,7 +44,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
     - **auto** is u1 below an imbalance ratio of 10 and u2 from 10 on.
 
     Minority rows are all kept, and so is all of the nearest bin; the size of the sample is an outcome, not an input.
-    Distances that differ by no more than 1e-12 of the largest are equal: so little is rounding.
+    Distances that differ by no more than 1e-5 of the largest among the rows that may stay, or by rounding, are equal.
 
     Parameters
     ----------
@@ -164,7 +165,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
         majority = np.flatnonzero(y != minority)
         # parts of an entry would spoil lengths, and some SVMs of other libraries merge them in the caller's matrix
         distances = self._measure(stored_once(X), y == minority, estimator_stream, gamma)
-        self.distances_, unit = distances[majority], EQUALLY_FAR * distances.max()
+        self.distances_ = distances[majority]
         uniforms = draw_stream.random(len(majority))
 
         self.rates_ = np.ones(len(majority))
@@ -172,8 +173,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
         kept[majority] = True
         for c in sampled:
             of_class = np.flatnonzero(y[majority] == c)
-            given = self.distances_[of_class], uniforms[of_class]
-            rates, drawn = _sample(*given, self.scheme_, self.n_bins, n_min, unit)
+            rates, drawn = _sample(self.distances_[of_class], uniforms[of_class], self.scheme_, self.n_bins, n_min)
             self.rates_[of_class] = rates
             kept[majority[of_class]] = drawn
         self.sample_indices_ = np.flatnonzero(kept)
@@ -326,11 +326,13 @@ def bins_of_distance(distances, n_bins, unit=0.0):
     return np.clip(np.ceil(place - n_bins * (unit / (high - low))), 1, n_bins).astype(np.int64)
 
 
-def _sample(distances, uniforms, scheme, n_bins, n_min, unit):
+def _sample(distances, uniforms, scheme, n_bins, n_min):
     """Return rates and whether kept, of the rows of one majority class, for a scheme other than auto."""
-    candidates = np.arange(len(distances))
-    if scheme == "u2":
-        candidates = _nearest(distances, RATIO_OF_U2 * n_min, unit)
+    count = min(len(distances), RATIO_OF_U2 * n_min) if scheme == "u2" else len(distances)
+    # of the nearest alone: a row that goes, however far, does not tell which of the others are equally far
+    farthest = np.partition(distances, count - 1)[count - 1]
+    unit = max(EQUALLY_FAR * farthest, ROUNDING * distances.max())
+    candidates = _nearest(distances, count, farthest, unit)
     bins = bins_of_distance(distances[candidates], n_bins, unit)
     rates = np.zeros(len(distances))
     rates[candidates] = 1.0 - (bins - 1) / n_bins
@@ -339,14 +341,11 @@ def _sample(distances, uniforms, scheme, n_bins, n_min, unit):
     return rates, uniforms < rates
 
 
-def _nearest(distances, count, unit):
+def _nearest(distances, count, farthest, unit):
     """Return the positions of the ``count`` smallest distances, of equal ones the first: O(n), without a sort.
 
-    As equal count those that differ from the farthest one by at most ``unit``.
+    As equal count those that differ from ``farthest``, the last of them, by at most ``unit``.
     """
-    if count >= len(distances):
-        return np.arange(len(distances))
-    farthest = np.partition(distances, count - 1)[count - 1]
     chosen = distances < farthest - unit
     ties = np.flatnonzero(~chosen & (distances <= farthest + unit))
     chosen[ties[: count - np.count_nonzero(chosen)]] = True

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aucsolvers.adapters import scores_by_probability
-from aucsolvers.metrics import SCORES_KNOWN_TO, auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
+from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold, tie_width
 from aucsolvers.threshold import standardised
 from tasks.catalogue import GAMMA_FACTOR, MEAN, SD, VALUE
 from tasks.configuration import ExperimentConfig, MethodConfig, PreprocessingConfig, is_number
@@ -272,7 +272,7 @@ def best_cut(rule: str) -> Callable[..., float]:
 
 def settled_gmean_threshold(y: np.ndarray, scores: np.ndarray) -> float:
     """Return the best threshold that is not between scores which only the last digits of a solver tell apart."""
-    return best_gmean_threshold(y, scores, tied_within=SCORES_KNOWN_TO * float(scores.std()))
+    return best_gmean_threshold(y, scores, tied_within=tie_width(scores))
 
 
 def best_candidate(name: str | None, search: dict[str, list[Any]]) -> dict[str, Any]:

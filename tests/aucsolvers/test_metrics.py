@@ -177,6 +177,25 @@ class TestThreshold:
         if len(set(scores)) == len(scores) and plain < scores.max():
             assert metrics.best_gmean_threshold(y, scores, tied_within=1e-6) == plain
 
+    @pytest.mark.parametrize("remote", [-1e12, 1e3, 1e6, 1e12])
+    def test_a_remote_score_makes_no_others_equal(self, remote):
+        rng = np.random.default_rng(5)
+        scores, y = rng.normal(size=400), rng.random(400) < 0.3
+        width, beside = metrics.tie_width(scores), np.append(scores, remote)
+        assert width == pytest.approx(1e-5 * scores.std())
+        assert width <= metrics.tie_width(beside) < 6.0 * width
+        found = metrics.best_gmean_threshold(np.append(y, False), beside, tied_within=metrics.tie_width(beside))
+        exact = metrics.best_gmean_threshold(np.append(y, False), beside)
+        assert_array_equal(scores > found, scores > exact)
+
+    @pytest.mark.parametrize("scores, spread", [([0.0] * 99 + [1.0], 99**0.5 / 100), ([0.0] * 400 + [1.0] * 3, None)])
+    def test_where_nearly_all_scores_are_equal_their_standard_deviation_tells(self, scores, spread):
+        scores = np.array(scores)
+        assert metrics.tie_width(scores) == pytest.approx(1e-5 * (scores.std() if spread is None else spread))
+
+    def test_equal_scores_have_no_width(self):
+        assert metrics.tie_width(np.ones(7)) == 0.0
+
     def test_a_width_that_overflowed_is_none(self):
         assert metrics.best_gmean_threshold([0, 1], [1e300, 1e305], tied_within=np.inf) < 1e305
 

@@ -127,6 +127,15 @@ class TestSchemes:
         first = sorted(range(len(distances)), key=lambda i: distances[i])[: 10 * n_min]
         assert_array_equal(taken, np.sort(first))
 
+    @pytest.mark.parametrize("remote", [1e2, 1e4, 1e6])
+    def test_a_remote_row_that_u2_drops_makes_no_others_equal(self, remote):
+        """What counts as equal was a part of the farthest distance of all, and far rows took the place of near ones."""
+        near = np.random.default_rng(2).exponential(size=200)
+        alone, beside = (resample("u2", [*near, *far], n_min=3, seed=4) for far in ((), (remote,)))
+        assert set(np.flatnonzero(alone.rates_)) == set(np.argsort(near)[:30])
+        assert_array_equal(beside.rates_, np.append(alone.rates_, 0.0))
+        assert len(np.unique(alone.rates_)) == 11  # ten bins, and 0
+
     @untimed
     @given(
         st.lists(st.tuples(st.integers(0, 8), st.integers(-3, 3)), min_size=5, max_size=60),
