@@ -29,8 +29,8 @@ class SolverResult:
 
     ``dual_gap`` is an upper bound on ``objective`` minus the optimum, whatever way the solver obtains it.
     ``history`` holds equally long arrays: ``updates``, ``objective``, ``dual_gap``, ``auc``, ``time_s``.
-    ``at_zero`` is the objective at w = 0, left at 1 where it is at most that, as of the pairwise losses; ``target`` is
-    what ``dual_gap`` had to fall to, if that is not tol itself.
+    ``at_zero`` is the objective at w = 0; drivers leave the default 1 where it is at most 1, as for pairwise losses.
+    ``target`` is the value that ``dual_gap`` had to reach, None where that is tol itself.
     """
 
     w: np.ndarray
@@ -58,7 +58,7 @@ class Trace:
         self._points = []
 
     @property
-    def time(self):
+    def time_s(self):
         return time.perf_counter() - self._started
 
     def add(self, updates, objective, dual_gap, positive_scores, negative_scores):
@@ -67,11 +67,11 @@ class Trace:
     def add_with_auc(self, updates, objective, dual_gap, area, time_s=None):
         """Add a point whose AUC is known already, cheaper than from two arrays of scores; its time is now or given.
 
-        It takes the place of one after as many updates: a solver that looks again, without one more, has a better word.
+        A point after as many updates as the last one replaces it: the same iterate, evaluated again more accurately.
         """
         if self._points and self._points[-1][0] == updates:
             self._points.pop()
-        self._points.append((updates, objective, dual_gap, area, self.time if time_s is None else time_s))
+        self._points.append((updates, objective, dual_gap, area, self.time_s if time_s is None else time_s))
 
     def as_history(self):
         columns = zip(*self._points, strict=True)
@@ -81,37 +81,37 @@ class Trace:
 class BinaryScorer(ClassifierMixin, BaseEstimator):
     """A classifier of two classes by the sign of a score; subclasses implement ``fit`` and ``decision_function``."""
 
-    def _validate_fit(self, X, y, dtype=np.float64):
-        """Return X, C-ordered or CSR, of ``dtype`` (FLOATS: either) and y as an array of ±1.0; set ``classes_``.
+    def _validate_fit(self, X, y):
+        """Return X, C-ordered or CSR, of one of FLOATS, and y as an array of ±1.0; set ``classes_``.
 
         Features are finite, and so are the sums of their squares.
         """
-        X, positive = self._validate_classes(X, y, dtype)
+        X, positive = self._validate_classes(X, y)
         return X, np.where(positive, 1.0, -1.0)
 
-    def _validate_classes(self, X, y, dtype, read=True):
+    def _validate_classes(self, X, y, read=True):
         """Return X as ``_validate_fit`` does and the mask of the positive class; set ``classes_``.
 
         With read=False the values of a dense X may be left unread, nan and all: the caller has to see to them.
         """
-        X, y, labels = self._validate_arrays(X, y, dtype, read)
+        X, y, labels = self._validate_arrays(X, y, read)
         self.classes_ = two_labels(y) if labels is None else labels
         return X, y == self.classes_[1]
 
-    def _validate_arrays(self, X, y, dtype, read=True, reset=True):
+    def _validate_arrays(self, X, y, read=True, reset=True):
         """Return X, C-ordered or CSR, and y, checked, and their labels if these are two whole numbers, or None.
 
         Arrays that are to be taken as they are skip scikit-learn's checks, which cost more than a fit to few rows, and
         read sparse ones twice.
         """
         X = as_writable(well_formed(X))
-        is_plain = _are_plain(X, dtype) and type(y) is np.ndarray and y.shape == X.shape[:1]
+        is_plain = _are_plain(X, FLOATS) and type(y) is np.ndarray and y.shape == X.shape[:1]
         labels = two_whole_numbers(y) if is_plain and (reset or _has_known_columns(self, X)) else None
         if labels is not None and (not (read or sparse.issparse(X)) or squares_are_small(X)):
             self.n_features_in_ = X.shape[1]
             vars(self).pop("feature_names_in_", None)  # of an earlier fit, to a frame
             return X, y, labels
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", reset=reset)
         X = as_writable(X)
         check_squares(X)
         return X, y, two_whole_numbers(y)
@@ -141,7 +141,7 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         warnings.warn(f"{start}: {words}.", ConvergenceWarning, stacklevel=_caller_level())
 
     def _warn_of_nothing(self, advice):
-        words = f"found nothing better than w = 0, and what it left of w ranks by chance. Of a rare class, {advice}"
+        words = f"found nothing better than w = 0, so its ranking is arbitrary. If one class is rare, {advice}"
         warnings.warn(f"{type(self).__name__} {words}.", UserWarning, stacklevel=_caller_level())
 
     def predict(self, X):
@@ -180,12 +180,12 @@ def _has_known_columns(estimator, X):
 
 
 def _are_plain(X, dtype):
-    """Return whether scikit-learn's checks would hand back the rows X as they are, their values apart."""
+    """Return whether scikit-learn's checks would hand back X unchanged if its values pass; ``dtype`` is a tuple."""
     if type(X) in (sparse.csr_array, sparse.csr_matrix):
         laid_out = len(X.shape) == 2 and X.nnz > 0
     else:
         laid_out = type(X) is np.ndarray and X.ndim == 2 and X.flags.c_contiguous and X.size > 0
-    return laid_out and X.dtype in (dtype if isinstance(dtype, tuple) else (dtype,))
+    return laid_out and X.dtype in dtype
 
 
 def two_labels(y):

@@ -17,7 +17,7 @@ from aucsolvers._rows import REDUCE
 
 LOSSES = ("hinge", "squared_hinge")
 
-NO_LOWER = 1e-12  # of P at w = 0 and the best b: what is lower by that has found nothing but rounding
+NEGLIGIBLE_GAIN = 1e-12  # relative decrease of P below its value at w = 0 with the best b that is only rounding
 NEAR_KINK = 1e-6  # margins: beyond it a row has no loss, whatever its score is rounded to
 
 FLAT = 0.1  # a line search ends where the slope has fallen to this part of the first one
@@ -96,12 +96,12 @@ def objective_of_best_constant(negative, positive, squared, fit_intercept):
 def is_no_better_than_a_constant(svm, objective, cost, positive):
     """Tell whether an SVM's objective is no lower than with w = 0 and the best b, but for rounding.
 
-    ``cost`` holds the C_i, ``positive`` is a mask. Then w = 0 is the optimum, as where a rare class is cheapest paid,
-    and what a solver leaves of w hangs on the order of the rows.
+    ``cost`` holds the C_i, ``positive`` is a mask. Then w = 0 is the optimum, as where it costs less to misclassify a
+    rare class altogether than to separate it, and what a solver leaves of w hangs on the order of the rows.
     """
     sums = cost[~positive].sum(), cost[positive].sum()
     constant = objective_of_best_constant(*sums, svm.loss == "squared_hinge", svm.fit_intercept)
-    return objective >= (1.0 - NO_LOWER) * constant
+    return objective >= (1.0 - NEGLIGIBLE_GAIN) * constant
 
 
 def is_certified(gap, rounding, target):

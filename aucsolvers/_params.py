@@ -35,8 +35,18 @@ def check_choice(name, value, choices):
     return value
 
 
+def check_gamma(value, named):
+    """Return value: one of the names, or a finite number above 0."""
+    if isinstance(value, str) and value in named:
+        return value
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < np.inf:
+        listed = ", ".join(map(repr, named))
+        raise ValueError(f"Expected gamma to be {listed} or a finite number > 0, got {value!r}. Set gamma accordingly.")
+    return float(value)
+
+
 def check_flags(estimator, *names):
-    """Say which of these parameters is neither True nor False: a word, ``no`` in YAML, would count as True."""
+    """Raise ValueError for the first of these parameters that is no bool: a text, such as "no", would count as True."""
     for name in names:
         value = getattr(estimator, name)
         if not isinstance(value, bool | np.bool_):

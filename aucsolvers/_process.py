@@ -11,7 +11,7 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 class ProcessWide(AbstractContextManager):
     """A setting made by the first thread that enters and undone by the last that leaves; calling it returns itself.
 
-    What a context manager of its own restored on leaving would be in force, or gone, under the other threads' feet.
+    With one context manager per thread, the first to leave would undo the setting while others still rely on it.
     """
 
     def __init__(self, setting: Callable[[], AbstractContextManager]):

@@ -15,7 +15,7 @@ from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Tr
 from aucsolvers._certify import Objective
 from aucsolvers._jit import LONGEST_CALL
 from aucsolvers._params import as_generator, check_count, check_flags, check_non_negative, check_positive
-from aucsolvers._rows import FLOATS, own_arrays, row_scores, stored_once, with_short_indices, zeros_in_lines
+from aucsolvers._rows import own_arrays, row_scores, stored_once, with_short_indices, zeros_in_lines
 from aucsolvers._transaction import all_or_nothing, transactional
 
 LARGEST_ETA = 2.0  # a longer step along a direction of largest curvature overshoots by more than it started with
@@ -43,7 +43,7 @@ class OnlineScorer(LinearScorer):
         early after a pass whose certificate is at most tol.
         """
         self.check_parameters()
-        X, y = self._validate_fit(X, y, dtype=FLOATS)
+        X, y = self._validate_fit(X, y)
         X = _as_kernels_take_it(X)
         positive = y > 0
         state = self._start(X.shape[1])
@@ -115,7 +115,7 @@ class OnlineScorer(LinearScorer):
 
     def _validate_chunk(self, X, y, classes, first):
         """Return X, C-ordered or CSR, and y as an array of ±1.0; set ``classes_`` if the stream begins here."""
-        X, y, labels = self._validate_arrays(X, y, FLOATS, reset=first)
+        X, y, labels = self._validate_arrays(X, y, reset=first)
         if labels is None:
             check_classification_targets(y)
             labels = np.unique(y)
@@ -209,7 +209,7 @@ class _Certifier:
         """Remember the stream's model after that many rows."""
         passes = -(-rows_seen // self._n_rows)
         self._lower_bound = max(self._lower_bound, self._dual_bound(state, passes))
-        self._noted.append((rows_seen, self.trace.time, state["w"].copy()))
+        self._noted.append((rows_seen, self.trace.time_s, state["w"].copy()))
 
     def look(self, state):
         """Add the models noted to the trace, after w = 0 if they are the first; return the Look at the last one."""

@@ -27,7 +27,7 @@ def leave_one_out_gamma(gaussian, X, y):
     leave the others in would be to leave none out.
     """
     rows = some_rows(y, TRIAL_ROWS)
-    signs, points = y[rows], gaussian.points_alone(X[rows])
+    signs, points = y[rows], gaussian.points_among_themselves(X[rows])
     gammas = gaussian.gamma * 2.0 ** np.array(DOUBLINGS)
     values = replace(gaussian, gamma=gammas[0]).between(points, points)
     signs, values = _without_copies(signs, values)

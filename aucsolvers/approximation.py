@@ -19,7 +19,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from aucsolvers._base import validate_rows
-from aucsolvers._params import as_generator, check_choice, check_count, check_non_negative, check_positive
+from aucsolvers._params import as_generator, check_choice, check_count, check_gamma, check_non_negative, check_positive
 from aucsolvers._rows import FULL, checked_rows, filled_up, squared_norms
 from aucsolvers._transaction import transactional
 from aucsolvers.kernel_svm import origin_of, scale_gamma
@@ -94,7 +94,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     >>> from sklearn.datasets import make_circles
     >>> from sklearn.pipeline import make_pipeline
-    >>> from aucsolvers import SVMOR
+    >>> from aucsolvers import SVMOR, KernelFeatures
     >>> X, y = make_circles(200, factor=0.4, noise=0.05, random_state=0)
     >>> model = make_pipeline(KernelFeatures(random_state=0), SVMOR(lam=1e-3)).fit(X, y)
     >>> model[-1].status_, round(float(model[-1].history_["auc"][-1]), 2)
@@ -125,8 +125,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_choice("kernel", self.kernel, tuple(KERNELS))
-        if not (isinstance(self.gamma, str) and self.gamma == "scale"):
-            check_positive("gamma", self.gamma)
+        check_gamma(self.gamma, ("scale",))
         check_positive("gamma_factor", self.gamma_factor)
         check_count("n_components", self.n_components)
         check_count("degree", self.degree)

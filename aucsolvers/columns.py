@@ -57,6 +57,7 @@ class TextImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
+    >>> from aucsolvers import TextImputer
     >>> TextImputer().fit_transform(np.array([["north "], [None], [np.nan], [" "]], dtype=object)).ravel().tolist()
     ['north', '(missing)', '(missing)', '(missing)']
     """

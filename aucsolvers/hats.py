@@ -44,9 +44,7 @@ class HatFunctions(TransformerMixin, BaseEstimator):
     @transactional
     def fit(self, X, y=None):
         """Remember the columns; nothing is learnt."""
-        check_count("n_knots", self.n_knots)
-        if self.n_knots < 2:
-            raise ValueError(f"Expected n_knots >= 2, got {self.n_knots}. Raise it.")
+        check_count("n_knots", self.n_knots, least=2)
         validate_data(self, X)
         return self
 

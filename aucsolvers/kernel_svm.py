@@ -43,11 +43,12 @@ from aucsolvers._params import (
     check_class_weight,
     check_count,
     check_flags,
+    check_gamma,
     check_non_negative,
     check_positive,
 )
 from aucsolvers._ranking import TIED_WITHIN, tied
-from aucsolvers._rows import FLOATS, FULL, as_rows, filled_up, row_scores, squared_norms, stored_once
+from aucsolvers._rows import FULL, as_rows, filled_up, row_scores, squared_norms, stored_once
 from aucsolvers._transaction import transactional
 from aucsolvers._width import leave_one_out_gamma
 
@@ -164,8 +165,8 @@ class KernelSVM(BinaryScorer):
     ConvergenceWarning
         If ``max_iter`` steps did not bring the gap under ``tol``.
     UserWarning
-        If nothing but rounding is lower than w = 0 with the best b, as where a rare class is cheapest paid: what is
-        left of w hangs on the order of the rows.
+        If the objective is no lower than that of w = 0 with the best b, up to rounding, as is typical of a small C and
+        a rare class: w is then what rounding and the order of the rows make it.
 
     Notes
     -----
@@ -191,7 +192,7 @@ class KernelSVM(BinaryScorer):
     --------
     Exclusive or, which no linear score can rank:
 
-    >>> from aucsolvers.kernel_svm import KernelSVM
+    >>> from aucsolvers import KernelSVM
     >>> svm = KernelSVM(C=10.0, gamma=1.0, tol=1e-9).fit([[0, 0], [1, 1], [0, 1], [1, 0]], [0, 0, 1, 1])
     >>> svm.predict([[0.1, 0.2], [0.1, 0.8]]), svm.status_
     (array([0, 1]), 'converged')
@@ -231,10 +232,9 @@ class KernelSVM(BinaryScorer):
         check_positive("C", self.C)
         check_class_weight(self.class_weight)
         check_choice("kernel", self.kernel, KERNELS)
-        if not (isinstance(self.gamma, str) and self.gamma in GAMMAS):
-            check_positive("gamma", self.gamma)
+        check_gamma(self.gamma, GAMMAS)
         if isinstance(self.gamma, str) and self.gamma == "loo" and self.kernel != "rbf":
-            raise ValueError(f"Expected gamma='loo' with kernel='rbf' alone, got kernel={self.kernel!r}. Set a number.")
+            raise ValueError(f"Expected gamma='loo' with kernel='rbf' only, got kernel={self.kernel!r}. Set a number.")
         check_count("degree", self.degree)
         check_non_negative("coef0", self.coef0)
         check_choice("loss", self.loss, LOSSES)
@@ -259,7 +259,7 @@ class KernelSVM(BinaryScorer):
     def _solve(self, X, y, sample_weight):
         """Return the driver's result, the rows of X that have weight, and their numbers."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y, dtype=FLOATS)
+        X, y = self._validate_fit(X, y)
         X = stored_once(X)
         cost = row_costs(self.C, self.class_weight, self.classes_, y, sample_weight)
         weighted = np.flatnonzero(cost > 0)
@@ -280,7 +280,7 @@ class KernelSVM(BinaryScorer):
                 beta=getattr(self, "_beta", None) if self.warm_start else None,
             )
         if result.status == CONVERGED and is_no_better_than_a_constant(self, result.objective, cost, y > 0):
-            self._warn_of_nothing("raise C or weigh it")
+            self._warn_of_nothing("raise C or set class_weight")
         self._beta = result.beta if self.warm_start else None  # n numbers that a stored model does without
         return result, X, weighted
 
@@ -294,7 +294,8 @@ class KernelSVM(BinaryScorer):
         self.intercept_ = np.array([self._kernel.constant * signed.sum()])
         vars(self).pop("_weights", None)  # of an earlier fit
         if self._kernel.name == "linear":
-            self._weights = self._sum_weights()
+            points = self._kernel.points(self.support_vectors_)
+            self._weights = self._kernel.weights(points, self.dual_coef_.ravel())
         self._publish_certificate(result)
 
     @property
@@ -311,12 +312,7 @@ class KernelSVM(BinaryScorer):
         if self.kernel != "linear":
             raise AttributeError(f"coef_ exists for kernel='linear' only, not for {self.kernel!r}")
         check_is_fitted(self)
-        knows_weights = hasattr(self, "_weights")  # a model that was kept before it had them does not
-        weights = self._weights if knows_weights else self._sum_weights()
-        return weights[np.newaxis]
-
-    def _sum_weights(self):
-        return self._kernel.weights(self._kernel.points(self.support_vectors_), self.dual_coef_.ravel())
+        return self._weights[np.newaxis]
 
     def decision_function(self, X):
         """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
@@ -351,7 +347,7 @@ def solve_kernel_svm(X, y, cost, kernel, *, squared, tol, relative, max_iter, ca
     default. The gap is to fall to tol * P(0), or, if ``relative``, to tol * min(P, P(0)). Nothing is drawn.
     """
     # 1. a feasible dual point, whatever it was feasible for before, and its gradient
-    points = kernel.points_alone(X)
+    points = kernel.points_among_themselves(X)
     dual = _pose(points, y, cost, kernel, squared, beta, offset)
     certifier = _Certifier(dual, kernel.constant, tol, relative)
     certifier.certify(0)
@@ -645,8 +641,8 @@ class Kernel:
         chosen = isinstance(svm.gamma, str) and svm.gamma == "loo"
         return replace(kernel, gamma=leave_one_out_gamma(kernel, X, y)) if chosen else kernel
 
-    def points_alone(self, X):
-        """Return ``points``, for rows that are compared with each other alone: columns without a value are left out."""
+    def points_among_themselves(self, X):
+        """Return ``points``, for rows that are only compared with each other: columns without a value are left out."""
         return self.points(_without_empty_columns(X) if self.origin is None else X)
 
     def points(self, X):

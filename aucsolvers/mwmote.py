@@ -94,7 +94,7 @@ class MWMOTE(BaseOverSampler):
     Examples
     --------
     >>> import numpy as np
-    >>> from aucsolvers.mwmote import MWMOTE
+    >>> from aucsolvers import MWMOTE
     >>> X = np.array([0.0, 1.0, 2.0, 20.0, 4.0, 6.0, 19.0, 21.0, 22.0]).reshape(-1, 1)
     >>> y = np.array([1, 1, 1, 1, 0, 0, 0, 0, 0])
     >>> sampler = MWMOTE(k1=2, k2=1, k3=2, random_state=0)

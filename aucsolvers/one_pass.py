@@ -63,7 +63,7 @@ class OPAUC(OnlineScorer):
         An upper bound on Q(w) - min Q: Q(w) less the best Q(v) - ||dQ(v)||^2/(2 lam) of the points v in history_ where
         a pass began or ended. It is of Q itself, also if rank approximates the steps. nan after partial_fit.
     gap_unit_ : float
-        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
+        max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
 
     Raises
     ------
@@ -93,6 +93,7 @@ class OPAUC(OnlineScorer):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
+    >>> from aucsolvers import OPAUC
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = OPAUC(lam=0.1, tol=0.1, random_state=0).fit(scale(X), y == 0)
     >>> model.status_, bool(model.history_["auc"][-1] > 0.98)

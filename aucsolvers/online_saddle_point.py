@@ -99,6 +99,7 @@ class SOLAM(OnlineScorer):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import normalize, scale
+    >>> from aucsolvers import SOLAM
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = SOLAM(lam=0.1, tol=0.01, random_state=0).fit(normalize(scale(X)), y == 0)
     >>> model.status_, bool(model.history_["auc"][-1] > 0.98)

@@ -29,7 +29,6 @@ from aucsolvers._pairwise import split_classes
 from aucsolvers._params import check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._ranking import Ranking, argsort, bucket_grid, count_below, won_pairs
 from aucsolvers._rows import (
-    FLOATS,
     add,
     add_scaled,
     as_rows,
@@ -123,7 +122,7 @@ class SVMOR(LinearScorer):
         P(coef_) - D(a) >= P(coef_) - min P for the best feasible a seen, or, if that is more, what the rounding of the
         scores may make of it: certifies the objective.
     gap_unit_ : float
-        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
+        max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
     n_iter_ : int
         Newton steps or cutting planes. Newton takes 0 where a warm start was within tol already; planes are made anew.
     status_ : {"converged", "max_iter", "diverged"}
@@ -173,6 +172,7 @@ class SVMOR(LinearScorer):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
+    >>> from aucsolvers import SVMOR
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = SVMOR(lam=1e-2).fit(scale(X), y == 0)
     >>> model.status_, bool(model.dual_gap_ <= 1e-6), round(float(model.history_["auc"][-1]), 2)
@@ -200,7 +200,7 @@ class SVMOR(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y, FLOATS)
+        X, y = self._validate_fit(X, y)
         drive = newton if self.method == "newton" else cutting_planes
         result = drive(
             X,

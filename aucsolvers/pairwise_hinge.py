@@ -27,7 +27,7 @@ from aucsolvers._pairwise import split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
-from aucsolvers._rows import FLOATS, REDUCE, as_rows, inner, own_arrays, row_scores, weighted_row_sum, zeros_in_lines
+from aucsolvers._rows import REDUCE, as_rows, inner, own_arrays, row_scores, weighted_row_sum, zeros_in_lines
 from aucsolvers._transaction import all_or_nothing, transactional
 from aucsolvers.metrics import margin_violations
 
@@ -85,7 +85,7 @@ class AUCSDCD(LinearScorer):
     dual_gap_ : float
         P(w) - D(a) >= P(w) - min P: certifies the objective, up to rounding.
     gap_unit_ : float
-        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
+        max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
     n_iter_ : int
         Epochs done by this fit; 0 if a warm start was within tol already.
     status_ : {"converged", "max_iter", "diverged"}
@@ -127,6 +127,7 @@ class AUCSDCD(LinearScorer):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
+    >>> from aucsolvers import AUCSDCD
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = AUCSDCD(lam=1e-2, random_state=0).fit(scale(X), y == 0)
     >>> model.status_, bool(model.dual_gap_ <= 1e-3), round(float(model.history_["auc"][-1]), 2)
@@ -162,7 +163,7 @@ class AUCSDCD(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y, dtype=FLOATS)
+        X, y = self._validate_fit(X, y)
         self.check_size(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
         state = self._state_to_go_on(y) or {"generator": as_generator(self.random_state)}
         result = dual_coordinate_descent(X, y, float(self.lam), self.order, float(self.tol), int(self.max_iter), state)
@@ -224,7 +225,7 @@ class AUCMSGD(LinearScorer):
     dual_gap_ : float
         An upper bound on P(w) - min P; see Notes.
     gap_unit_ : float
-        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
+        max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
 
     Raises
     ------
@@ -253,6 +254,7 @@ class AUCMSGD(LinearScorer):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
+    >>> from aucsolvers import AUCMSGD
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = AUCMSGD(lam=1e-2, random_state=0).fit(scale(X), y == 0)
     >>> model.status_, bool(model.dual_gap_ <= 1e-3), round(float(model.history_["auc"][-1]), 2)
@@ -276,7 +278,7 @@ class AUCMSGD(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y, dtype=FLOATS)
+        X, y = self._validate_fit(X, y)
         visited = (self.order, _fingerprint(X, y)) if self.warm_start else None
         state = self._state_to_go_on(visited) or {"generator": as_generator(self.random_state)}
         with all_or_nothing(state):

@@ -22,7 +22,6 @@ from aucsolvers._pairwise import mean_pair_square, record_square, row_sum_about,
 from aucsolvers._params import check_choice, check_count, check_non_negative, check_positive
 from aucsolvers._ranking import Ranking
 from aucsolvers._rows import (
-    FLOATS,
     add,
     as_rows,
     check_squares,
@@ -77,7 +76,7 @@ class LSSVM(LinearScorer):
         ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex: certifies the objective. Taken from the
         class moments where they are exact enough, with a bound on their rounding; otherwise from the rows.
     gap_unit_ : float
-        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
+        max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
     gradient_norm_ : float
         ||dQ(w)||, or the bound on it that dual_gap_ is from.
     n_iter_ : int
@@ -117,6 +116,7 @@ class LSSVM(LinearScorer):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
+    >>> from aucsolvers import LSSVM
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = LSSVM(lam=1e-2).fit(scale(X), y == 0)
     >>> model.status_, model.n_iter_, round(float(model.history_["auc"][-1]), 2)
@@ -140,7 +140,7 @@ class LSSVM(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        X, positive = self._validate_classes(X, y, FLOATS, read=False)
+        X, positive = self._validate_classes(X, y, read=False)
         moments = class_moments(X, positive) if self._factors(X) else None
         # nan, infinity and overflow show in the moments: only for words about them, and without moments, read X again
         if moments is None or not moments.reach <= largest_feature(X):

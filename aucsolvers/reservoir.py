@@ -63,7 +63,7 @@ class OAMSeq(OnlineScorer):
     dual_gap_ : float
         An upper bound on P(w) - min P, see Notes; nan after partial_fit: it would need the rows.
     gap_unit_ : float
-        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
+        max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
     n_iter_ : int
         Passes made; 1 after partial_fit.
     status_ : {"converged", "max_iter", "diverged"}
@@ -106,6 +106,7 @@ class OAMSeq(OnlineScorer):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
+    >>> from aucsolvers import OAMSeq
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = OAMSeq(lam=1e-2, tol=0.5, random_state=0).fit(scale(X), y == 0)
     >>> model.status_, bool(model.history_["auc"][-1] > 0.99)
@@ -227,6 +228,7 @@ class OAMGra(OAMSeq):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
+    >>> from aucsolvers import OAMGra
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = OAMGra(lam=1e-1, tol=0.9, random_state=0).fit(scale(X), y == 0)
     >>> model.status_, bool(model.history_["auc"][-1] > 0.98)
@@ -281,6 +283,7 @@ class OAMInf(OAMSeq):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
+    >>> from aucsolvers import OAMInf
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = OAMInf(lam=1e-2, tol=0.1, random_state=0).fit(scale(X), y == 0)
     >>> model.status_, bool(model.history_["auc"][-1] > 0.99)

@@ -26,7 +26,6 @@ from aucsolvers._jit import kernel
 from aucsolvers._params import as_generator, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._rows import (
-    FLOATS,
     REDUCE,
     add,
     add_four,
@@ -86,7 +85,7 @@ class SPDAM(LinearScorer):
     dual_gap_ : float
         ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex: certifies the objective, up to rounding.
     gap_unit_ : float
-        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
+        max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
     rate_ : float
         theta: the factor by which theory bounds the expected squared error from step to step.
     n_iter_ : int
@@ -127,6 +126,7 @@ class SPDAM(LinearScorer):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
+    >>> from aucsolvers import SPDAM
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = SPDAM(lam=1e-2, random_state=0).fit(scale(X), y == 0)
     >>> model.status_, bool(model.dual_gap_ <= 1e-6), round(float(model.history_["auc"][-1]), 2)
@@ -154,7 +154,7 @@ class SPDAM(LinearScorer):
     def fit(self, X, y):
         """Fit to X, shape (n_samples, n_features), dense or CSR, and two-class labels y; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y, dtype=FLOATS)
+        X, y = self._validate_fit(X, y)
         X = stored_once(X)
         n = len(y)
         whole = isinstance(self.batch_size, numbers.Integral)

@@ -46,7 +46,6 @@ from aucsolvers._params import (
 from aucsolvers._prefetch import AHEAD, prefetch_row
 from aucsolvers._ranking import auc_of_classes
 from aucsolvers._rows import (
-    FLOATS,
     REDUCE,
     add,
     add_rows,
@@ -157,8 +156,8 @@ class LinearSVM(LinearScorer):
     ConvergenceWarning
         If ``max_iter`` passes did not bring the gap under ``tol``: usually features on very different scales.
     UserWarning
-        If nothing but rounding is lower than w = 0 with the best b, as where a rare class is cheapest paid: what is
-        left of w hangs on the order of the rows.
+        If the objective is no lower than that of w = 0 with the best b, up to rounding, as is typical of a small C and
+        a rare class: w is then what rounding and the order of the rows make it.
 
     Notes
     -----
@@ -188,7 +187,7 @@ class LinearSVM(LinearScorer):
     --------
     Two points at x = 1 and x = -1: hinge loss vanishes at w = 1, where the objective is 1/2.
 
-    >>> from aucsolvers.svm import LinearSVM
+    >>> from aucsolvers import LinearSVM
     >>> svm = LinearSVM(fit_intercept=False, tol=1e-12, random_state=0).fit([[1.0], [-1.0]], [1, 0])
     >>> svm.coef_, svm.status_, round(svm.objective_, 12)
     (array([[1.]]), 'converged', 0.5)
@@ -221,7 +220,7 @@ class LinearSVM(LinearScorer):
     def fit(self, X, y, sample_weight=None):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y, dtype=FLOATS)
+        X, y = self._validate_fit(X, y)
         cost = row_costs(self.C, self.class_weight, self.classes_, y, sample_weight)
         weighted = cost > 0
         if not weighted.all():
@@ -241,7 +240,7 @@ class LinearSVM(LinearScorer):
         )
         self._state = result.state if self.warm_start else {}  # n numbers that a stored model does without
         if result.status == CONVERGED and is_no_better_than_a_constant(self, result.objective, cost, y > 0):
-            self._warn_of_nothing("raise C or weigh it")
+            self._warn_of_nothing("raise C or set class_weight")
         return self._publish(result, X, y)
 
     def check_parameters(self):

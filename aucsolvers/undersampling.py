@@ -55,8 +55,8 @@ class GeometricUnderSampler(BaseCleaningSampler):
         Where no ``estimator`` is given: whether the hyperplane is that of ``LinearSVM(class_weight="balanced",
         tol=1e-8)`` or, in a Gaussian kernel's space, of ``KernelSVM(gamma="loo", class_weight="balanced")``. Take "rbf"
         before a solver with Gaussian scores: rows that a straight boundary passes by may be the ones next to theirs.
-        Without weights the hinge loss of a rare class is cheapest paid, w is 0 up to rounding, and distances to that
-        hyperplane are noise.
+        Without weights it may cost less to misclassify a rare class altogether than to separate it: w is then 0 up to
+        rounding, and distances to that hyperplane are noise.
     estimator : classifier with ``decision_function``, default=None
         In place of those, a linear model (``coef_``) or a kernel SVM (``dual_coef_``, ``support_vectors_``), for two
         classes: ours, and scikit-learn's LinearSVC, SVC and NuSVC with any kernel but a precomputed or callable one. A
@@ -120,7 +120,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
     Examples
     --------
     >>> import numpy as np
-    >>> from aucsolvers.undersampling import GeometricUnderSampler
+    >>> from aucsolvers import GeometricUnderSampler
     >>> X = np.r_[np.linspace(-10, -1, 40), np.linspace(1, 2, 8)].reshape(-1, 1)
     >>> y = np.r_[np.zeros(40, int), np.ones(8, int)]
     >>> sampler = GeometricUnderSampler(n_bins=4, random_state=0)

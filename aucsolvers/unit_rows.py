@@ -23,6 +23,7 @@ class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Examples
     --------
+    >>> from aucsolvers import UnitRows
     >>> UnitRows().fit_transform([[3.0, 4.0], [0.0, 0.0]])
     array([[0.6, 0.8],
            [0. , 0. ]])
@@ -37,7 +38,7 @@ class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X):
         """Return X, shape (n_samples, n_features), dense or CSR, with rows of norm 1."""
         check_is_fitted(self, "n_features_in_")
-        X = checked_rows(validate_rows(self, X, dtype=np.float64))
+        X = checked_rows(validate_rows(self, X, dtype=(np.float64,)))
         norms = np.sqrt(squared_norms(X))
         scale = 1.0 / np.where(norms > 0.0, norms, 1.0)
         if not sparse.issparse(X):

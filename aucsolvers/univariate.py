@@ -47,7 +47,7 @@ class UniExp(OnlineScorer):
         An upper bound on E(w) - min E: E(w) less the best E(v) - ||dE(v)||^2/(2 lam) of the points v in history_ where
         a pass began or ended, since E is lam-strongly convex. nan after partial_fit.
     gap_unit_ : float
-        1. Where the objective at w = 0 depends on the data it is that, so that gaps of different data compare.
+        max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
 
     Raises
     ------
@@ -73,6 +73,7 @@ class UniExp(OnlineScorer):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
+    >>> from aucsolvers import UniExp
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = UniExp(lam=0.1, tol=0.1, random_state=0).fit(scale(X), y == 0)
     >>> model.status_, bool(model.history_["auc"][-1] > 0.98)

@@ -48,7 +48,6 @@ from aucsolvers._jit import LONGEST_CALL, kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive
 from aucsolvers._ranking import TIED_WITHIN, tied
 from aucsolvers._rows import (
-    FLOATS,
     LEAST_READINGS,
     REDUCE,
     add,
@@ -220,7 +219,7 @@ class ZOVR(MarginMeanScorer):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
-    >>> from aucsolvers.zeroth_order import ZOVR
+    >>> from aucsolvers import ZOVR
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = ZOVR(lam2=10.0, tol=1e-3, certify=True, random_state=0).fit(scale(X), y == 0)
     >>> model.status_, bool(model.dual_gap_ <= 1e-3 * 10.0), bool(model.history_["auc"][-1] > 0.98)
@@ -281,7 +280,7 @@ class ZOVR(MarginMeanScorer):
     def fit(self, X, y):
         """Fit to rows X, shape (n_samples, n_features), dense or CSR, and labels y of two classes; return self."""
         self.check_parameters()
-        X, y = self._validate_fit(X, y, dtype=FLOATS)
+        X, y = self._validate_fit(X, y)
         X = stored_once(X)  # an entry stored in two parts would spoil ||x_i||^2 and its bounds
         terms = Terms.of(y, self.lam1, self.lam2)
         return self._fit_linear(X, y, terms) if self.kernel == "linear" else self._fit_kernel(X, y, terms)
@@ -297,7 +296,7 @@ class ZOVR(MarginMeanScorer):
 
     def _fit_kernel(self, X, y, terms):
         gaussian = self._gaussian(X, y)
-        gram = GramMatrix(gaussian, gaussian.points_alone(X))
+        gram = GramMatrix(gaussian, gaussian.points_among_themselves(X))
         Z, pivots = pivoted_factor(gram, self.rank_tol, self.max_bytes)
         result = self._descend(Z, terms, 0.0, gram, as_generator(self.random_state))
         if self.certify:

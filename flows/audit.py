@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from flows.console import FINDING, plain, print_json, wide_console
 from flows.waiting import waiting
 from tasks import registry, store
-from tasks.errors import BadInput, RunFailed, nearest
+from tasks.errors import BadInput, RunFailed, in_short, nearest
 from tasks.files import replacing
 from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, REPLACED, Line, Story, count, render_page, tell
 from tasks.verify import Tell, Verdict, models_told, verify
@@ -72,7 +72,7 @@ def _told(client: MlflowClient, target: str, deep: bool) -> Story:
     try:
         return tell(client, store.ledger(), target, deep)
     except (MlflowException, SQLAlchemyError, TypeError) as error:  # of rows that MLflow cannot have written
-        words = " ".join(str(error).split())[:200].rstrip(".")
+        words = in_short(error).rstrip(".")
         raise RunFailed(f"Expected a store that can be read, got: {words}. Run `aucflow audit verify`.") from error
 
 

@@ -1,7 +1,7 @@
 """`aucflow serve`: starts in the foreground what was deployed from this folder, on its schedule or when data change.
 
-Each run is a process of its own, which ends with this one. Of whatever kills one of them nothing stays "running":
-this process tells of its runs, and the next command of this one.
+Each run is a process of its own, which ends with this one. Nothing stays "running" for good: if a run is killed, this
+process tells Prefect of its end; if this process is, the next command does.
 """
 
 import tempfile

@@ -17,11 +17,11 @@ from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.convert import load
 from tasks.fit import Samples, fit_scorer
 from tasks.log import run_logger
-from tasks.search import inner_splits, n_rare, threshold_rule
+from tasks.search import inner_splits, threshold_rule
 from tasks.seeds import seed_for
 from tasks.split import row_keys
 from tasks.undersample import draw_sample, remainder, sampler_stands
-from tasks.values import Dataset, Split, Table
+from tasks.values import Dataset, Split, Table, n_rare
 
 
 def fit_calibrator(scores: np.ndarray, y: np.ndarray, how: str) -> CalibratedClassifierCV:

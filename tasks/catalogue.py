@@ -208,6 +208,11 @@ def kernel(name: str) -> Entry | None:
     return _look_up("kernel", name, KERNELS)
 
 
+def parameter_columns(first: str | None, search: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return a search's table without its scores, the first parameter's column under that parameter's name."""
+    return {first if key == VALUE else key: values for key, values in search.items() if key not in (MEAN, SD)}
+
+
 def short_name(name: str) -> str:
     """Return what tables call a solver or sampler: its name, or the class that an import path leads to."""
     return name.rpartition(".")[2]

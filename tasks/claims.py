@@ -1,7 +1,7 @@
 """Claims: how far a computation on this machine has to agree with a recorded one, and why no further.
 
-The same code, packages, Python, processor and BLAS give the same bits. Where one of them is another, sums are added in
-another order, or functions rounded otherwise, and only a tolerance can be promised.
+The same code, packages, Python, processor and BLAS give the same bits. If any of them differs, sums may be added in
+another order, or functions rounded differently, and only a tolerance can be promised.
 """
 
 import platform

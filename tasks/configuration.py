@@ -456,8 +456,8 @@ class ValidationConfig(Strict):
     repeats: int = Field(default=1, ge=1, le=100, strict=True)
     inner_folds: int = Field(default=3, ge=2, le=20, strict=True)
     select_by: Literal["auc", "gmean"] = "auc"
-    # the final cut: the best on the training rows' own scores, on scores by models that were fitted without them, or on
-    # estimates of the distributions that these come from; auto: by what scores
+    # what the threshold is set on: scores of the training rows, such scores by models that were fitted without the row,
+    # or estimates of the distributions that these come from; auto chooses by solver and data
     threshold: Literal["auto", "training", "out_of_fold", "out_of_fold_smoothed"] = "auto"
     split: Literal["stratified", "grouped_by_duplicates"] = "stratified"  # grouped: copies stay on one side
     held_out: float = Field(default=0.0, ge=0.0, le=0.5, strict=True)  # share of rows not trained or chosen on

@@ -4,17 +4,24 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from tasks.arrays import labels_beside
+from tasks.arrays import IDX_TYPES, labels_beside
 from tasks.datasets import entries, find
 from tasks.errors import BadInput, nearest
 from tasks.fetch import fetch
-from tasks.files import file_sha256, format_by_name, is_yaml, read_bytes, refuse_foreign
+from tasks.files import (
+    UTF_8_MARK,
+    UTF_16_MARKS,
+    file_sha256,
+    format_by_name,
+    is_yaml,
+    read_bytes,
+    refuse_foreign,
+)
 from tasks.lockfile import Lock
 from tasks.readers import DELIMITERS, FORMATS, SKLEARN, detect_delimiter
 from tasks.stage import stage
 from tasks.values import RawFile
 
-IDX_MARKS = (b"\x08", b"\x09", b"\x0b", b"\x0c", b"\x0d", b"\x0e")
 _HEAD = 65_536  # bytes that a format is judged by
 _SVMLIGHT_LINE = re.compile(r"[^\s:,]+(?:\s+(?:qid|[+-]?\d+):\S+)+\s*(?:#.*)?")
 
@@ -102,7 +109,7 @@ def _local(source: str) -> Path:
 
 
 def _is_blank(data: bytes) -> bool:
-    return not data.removeprefix(b"\xef\xbb\xbf").strip()
+    return not data.removeprefix(UTF_8_MARK).strip()
 
 
 def _missing(path: Path, source: str) -> BadInput:
@@ -129,9 +136,9 @@ def _sniff(head: bytes, name: str) -> str:
     if head.startswith(b"PAR1"):
         return "parquet"
     refuse_foreign(head, name)
-    if head[:2] == b"\0\0" and head[2:3] in IDX_MARKS:
+    if len(head) > 2 and head[:2] == b"\0\0" and head[2] in IDX_TYPES:
         return "idx"
-    if b"\0" in head and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+    if b"\0" in head and head[:2] not in UTF_16_MARKS:
         raise _undetected(name, "binary content")
     text = head.decode("utf-16" if b"\0" in head else "utf-8-sig", "replace")
     # the last line is likely to be cut off by the head's end

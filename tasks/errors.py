@@ -34,6 +34,11 @@ class Stopped(RuntimeError):
         self.exit_code = 128 + number
 
 
+def in_short(error: BaseException) -> str:
+    """Return what an error says, on one line, cut where it runs on."""
+    return " ".join(str(error).split())[:200]
+
+
 def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:
     """Return ``" Did you mean 'x'?"`` for the known name nearest to a misspelt one, or an empty string."""
     given, lower = str(name).lower(), {k.lower(): k for k in reversed(known)}

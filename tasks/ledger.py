@@ -172,6 +172,10 @@ class Ledger:
         """Return the entries that can be read; `verify` says whether they can be believed."""
         return tuple(entry for entry in (_parsed(line) for line in self._lines()) if entry is not None)
 
+    def last_of_runs(self) -> dict[str, Entry]:
+        """Return the last entry of each run, by run id."""
+        return {entry.subject: entry for entry in self.entries() if entry.kind == "run"}
+
     def verify(self) -> tuple[Fault, ...]:
         """Return all that is not as the ledger left it, in the order of the lines; nothing if all is well."""
         head_bytes, data = self._snapshot()

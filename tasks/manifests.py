@@ -247,8 +247,7 @@ def _is_whole(content: dict[str, Any]) -> bool:
 
 def entry_of_run(book: Ledger, run_id: str) -> Entry | None:
     """Return the ledger's last word on a run, None if it has none."""
-    found = [entry for entry in book.entries() if entry.kind == "run" and entry.subject == run_id]
-    return found[-1] if found else None
+    return book.last_of_runs().get(run_id)
 
 
 def recorded_sha256(book: Ledger, run_id: str) -> str | None:

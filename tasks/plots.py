@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from tasks.catalogue import SEARCH_COLUMNS, VALUE
 from tasks.configuration import is_number
 from tasks.values import FittedModel, MethodResult
 
@@ -86,14 +87,14 @@ def search_data(result: MethodResult) -> dict[str, Any] | None:
 
 def _has_curve(model: FittedModel) -> bool:
     """Tell whether the first parameter has values that a log axis can hold."""
-    values = model.search.get("value", [])
+    values = model.search.get(VALUE, [])
     return bool(values) and all(is_number(value) and value > 0 for value in values)
 
 
 def _inner_search(model: FittedModel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return grid, mean and sd where a score was found: NaN says that the value was given, not searched."""
-    grid, mean, sd = (np.asarray(model.search[name], dtype=float) for name in ("value", "mean", "sd"))
-    others = [name for name in model.search if name not in ("value", "mean", "sd")]
+    grid, mean, sd = (np.asarray(model.search[name], dtype=float) for name in SEARCH_COLUMNS)
+    others = [name for name in model.search if name not in SEARCH_COLUMNS]
     scored = np.isfinite(mean)
     for name in others:
         scored &= [value == model.chosen[name] for value in model.search[name]]

@@ -99,9 +99,9 @@ def _interrupted_runs(client: MlflowClient) -> list[Run]:
 
 def _end(client: MlflowClient, ledger: Ledger, run: Run) -> str:
     """End a run as the ledger says or, where it does not know of the end, as KILLED: in the ledger first."""
-    ended = [e for e in ledger.entries() if e.kind == "run" and e.subject == run.info.run_id]
-    if ended:
-        status, end_time = ended[-1].data["status"], ended[-1].data["end_time"]
+    ended = ledger.last_of_runs().get(run.info.run_id)
+    if ended is not None:
+        status, end_time = ended.data["status"], ended.data["end_time"]
     else:
         status, end_time = "KILLED", get_current_time_millis()
         ledger.append("run", run.info.run_id, INTERRUPTED, _facts(run, status, end_time))

@@ -28,11 +28,12 @@ from mlflow.exceptions import MlflowException
 from pydantic import TypeAdapter
 
 from tasks.classes import name_list
-from tasks.errors import BadInput, RunFailed, nearest
+from tasks.errors import BadInput, RunFailed, in_short, nearest
 from tasks.files import file_sha256, replacing
 from tasks.ledger import Entry, Ledger, canonical
 from tasks.log import run_logger
 from tasks.recovery import in_words, is_alive, this_process
+from tasks.runs import all_pages
 from tasks.store import artifact_folder
 from tasks.turns import turn
 
@@ -96,14 +97,8 @@ def versions(client: MlflowClient, model: str) -> tuple[Version, ...]:
     if any(sign in model for sign in NO_NAME):
         return ()
     aliases = _aliases(client, model)
-    found: list[ModelVersion] = []
-    token = None
-    while True:
-        page = client.search_model_versions(f'name="{model}"', page_token=token)
-        found += page
-        token = page.token
-        if not token:
-            return tuple(sorted((_as_version(one, aliases) for one in found), key=lambda one: one.number))
+    found = all_pages(client.search_model_versions, f'name="{model}"')
+    return tuple(sorted((_as_version(one, aliases) for one in found), key=lambda one: one.number))
 
 
 def registered(ledger: Ledger, model: str) -> dict[int, dict[str, str]]:
@@ -160,12 +155,7 @@ def _aliases(client: MlflowClient, model: str) -> dict[str, int]:
 
 def models(client: MlflowClient) -> Iterator[str]:
     """Yield the names of all registered models, a page at a time."""
-    token = None
-    while True:
-        page = client.search_registered_models(page_token=token)
-        yield from (found.name for found in page)
-        if not (token := page.token):
-            return
+    yield from (found.name for found in all_pages(client.search_registered_models))
 
 
 def artifact_sha256(source: str) -> str:
@@ -511,10 +501,9 @@ def pending(ledger: Ledger) -> Intent | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        cause = " ".join(str(error).split())[:200]  # pydantic tells in several lines
         raise RunFailed(
-            f"{path}: expected what was interrupted, got: {cause}. Somebody changed the file: restore or remove it, "
-            "then run `aucflow audit verify`."
+            f"{path}: expected what was interrupted, got: {in_short(error)}. Somebody changed the file: restore "
+            "or remove it, then run `aucflow audit verify`."
         ) from None
 
 

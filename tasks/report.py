@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tasks import plots
+from tasks.catalogue import MEAN, VALUE, parameter_columns
 from tasks.configuration import is_number
 from tasks.files import replacing
 from tasks.pages import template
@@ -214,7 +215,7 @@ def _chosen(models: Sequence[FittedModel]) -> tuple[str, str]:
     """Return the chosen parameters, median and range over the folds: ("λ 0.001", "1e-05 to 0.001")."""
     medians, ranges = [], []
     for place, name in enumerate(models[0].chosen if models else ()):
-        column = "value" if place == 0 else name  # of the search's table
+        column = VALUE if place == 0 else name  # of the search's table
         tried = {value for model in models for value in model.search.get(column, ())}
         middle, spread = _middle_and_range([model.chosen[name] for model in models], tried)
         medians.append(f"{plots.PARAMETER_LABELS.get(name, name)} {middle}")
@@ -226,18 +227,13 @@ def _left_out(models: Sequence[FittedModel]) -> tuple[str, ...]:
     """Return the candidates that the search of any fold had to leave out, whose score is NaN beside others'."""
     found: dict[str, None] = {}
     for model in models:
-        means = np.array(model.search.get("mean", []), dtype=float)
+        means = np.array(model.search.get(MEAN, []), dtype=float)
         if np.isnan(means).all():
             continue
-        first = next(iter(model.chosen), "value")
-        columns = {first if key == "value" else key: model.search[key] for key in _candidate_columns(model)}
+        columns = parameter_columns(next(iter(model.chosen), VALUE), model.search)
         for place in np.flatnonzero(np.isnan(means)):
             found[", ".join(f"{name} {values[place]}" for name, values in columns.items())] = None
     return tuple(found)
-
-
-def _candidate_columns(model: FittedModel) -> list[str]:
-    return [name for name in model.search if name not in ("mean", "sd")]
 
 
 def _middle_and_range(values: list[Any], tried: set[Any]) -> tuple[str, str]:

@@ -188,7 +188,7 @@ def _decision(
     opponent: Opponent | None,
     replace_champion: bool,
 ) -> Decision:
-    """A champion that cannot be compared stays, unless it is to be replaced whatever it is; the reason says which."""
+    """Return the decision. A champion that cannot be compared stays unless it is to be replaced; the reason says so."""
     champion = opponent.contender if opponent is not None else None
     judged = decide(rules, y, challenger, champion, findings)
     if opponent is None:

@@ -1,8 +1,9 @@
 """What is in the store: its runs, and those that `aucflow list runs` shows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
@@ -43,10 +44,15 @@ def list_runs(client: MlflowClient, most: int = MOST) -> Iterator[RunRow]:
 
 def newest_first(client: MlflowClient, experiments: list[str]) -> Iterator[Run]:
     """Yield all runs of these experiments, a page at a time, the one that began last first."""
+    if experiments:
+        yield from all_pages(client.search_runs, experiments, max_results=500, order_by=["attributes.start_time DESC"])
+
+
+def all_pages(search: Callable[..., Any], *arguments: Any, **options: Any) -> Iterator[Any]:
+    """Yield everything that one of MLflow's searches finds, a page at a time."""
     token = None
-    while experiments:
-        order = ["attributes.start_time DESC"]
-        page = client.search_runs(experiments, max_results=500, order_by=order, page_token=token)
+    while True:
+        page = search(*arguments, **options, page_token=token)
         yield from page
         if not (token := page.token):
             return

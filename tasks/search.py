@@ -16,7 +16,7 @@ import numpy as np
 from aucsolvers.adapters import scores_by_probability
 from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold, tie_width
 from aucsolvers.threshold import standardised
-from tasks.catalogue import GAMMA_FACTOR, MEAN, SD, VALUE
+from tasks.catalogue import GAMMA_FACTOR, MEAN, SD, VALUE, parameter_columns
 from tasks.configuration import ExperimentConfig, MethodConfig, PreprocessingConfig, is_number
 from tasks.convert import load
 from tasks.errors import BadInput
@@ -29,7 +29,7 @@ from tasks.split import make_splits, row_keys
 from tasks.stage import stage
 from tasks.threads import each
 from tasks.undersample import draw_sample, refuse_to_sample, takes_sparse
-from tasks.values import Choice, Dataset, Split, Table
+from tasks.values import Choice, Dataset, Split, Table, n_rare
 
 SMALL_REGULARISES = ("C", "lam2", "gamma", GAMMA_FACTOR)
 LARGE_REGULARISES = ("lam",)
@@ -81,7 +81,7 @@ def choose(
     """Return the choice for one split, from its training rows."""
     start = time.perf_counter()
     found = search_parameters(table.rows(split.train), method, config, seed, tell)
-    if len(found["mean"]) > 1:
+    if len(found[MEAN]) > 1:
         tell(done=True)
     return Choice(split.fold, best_candidate(method.main_parameter, found), found, time.perf_counter() - start)
 
@@ -254,11 +254,6 @@ def threshold_rule(train: Table, splits: tuple[Split, ...], method: MethodConfig
     return "out_of_fold_smoothed" if n_rare(train.y) < ROWS_A_WEIGHT * weights else "training"
 
 
-def n_rare(y: np.ndarray) -> int:
-    """Return how many labels are those of the rarer class."""
-    return min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
-
-
 def _width(train: Table, method: MethodConfig, settled: PreprocessingConfig) -> int:
     """Return how many columns a solver sees: a text has one for each of its values, a piecewise linear number six."""
     preprocessing = make_preprocessing(train.X, settled, takes_sparse(method)).fit(train.X)
@@ -289,8 +284,8 @@ def best_candidates(name: str | None, search: dict[str, list[Any]], count: int) 
 
     Where nothing was scored it is one: the middle of each grid.
     """
-    columns = {name if key == VALUE else key: values for key, values in search.items() if key not in (MEAN, SD)}
-    means = np.array(search["mean"], dtype=float)
+    columns = parameter_columns(name, search)
+    means = np.array(search[MEAN], dtype=float)
     if np.isnan(means).all():
         return ({key: _middle(values) for key, values in columns.items()},)
     preferences = list(zip(*(_preference(key, values) for key, values in columns.items()), strict=True))

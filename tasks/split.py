@@ -15,7 +15,7 @@ from tasks.convert import load
 from tasks.errors import BadInput
 from tasks.seeds import seed_for
 from tasks.stage import stage
-from tasks.values import Dataset, Split
+from tasks.values import Dataset, Split, n_rare
 
 REFIT = -1  # the fold number of the final fit on all rows
 
@@ -125,7 +125,7 @@ def split(
     """
     table, rows = load(dataset), all_rows(dataset, held_out).train
     inside = table if len(rows) == len(table.y) else table.rows(rows)
-    if min((inside.y > 0).sum(), (inside.y < 0).sum()) < folds:  # of the whole data `check` has made sure
+    if n_rare(inside.y) < folds:  # of the whole data `check` has made sure
         raise BadInput(
             f"{dataset.name}: expected at least {folds} rows in each class beside the {held_out.share:.0%} held out, "
             f"got {(inside.y > 0).sum()} positive and {(inside.y < 0).sum()} negative. Use fewer folds."

@@ -20,8 +20,8 @@ from tasks.facts import lock_sha256, package_sha256
 from tasks.ledger import Entry, Ledger
 from tasks.manifests import find_run
 from tasks.pages import template
-from tasks.verify import DataFiles, data_sections, last_entries, ledger_faults, model_faults, models_of, odd_arrays
-from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor
+from tasks.verify import DataFiles, data_sections, ledger_faults, model_faults, models_of, odd_arrays
+from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, name_of
 
 OK, CHANGED, MISSING, REPLACED, NOT_CHECKED = "ok", "changed", "missing", "replaced", "not checked"
 PASSED = "passed "  # how the text of a rule's line begins
@@ -179,7 +179,7 @@ class _Checks:
 
 
 def _check(auditor: RunAuditor, ledger: Ledger, run_id: str, deep: bool) -> _Checks:
-    entry = last_entries(ledger).get(run_id)
+    entry = ledger.last_of_runs().get(run_id)
     run = auditor.find(run_id) if run_id else None
     if entry is None:
         return _Checks(CheckedRun(run, None, _without_entry(run_id, run)), (), {})
@@ -217,9 +217,7 @@ def _without_entry(run_id: str, run: Run | None) -> tuple[Discrepancy, ...]:
         "it has not ended yet" if is_open else f"the store has it as {run.info.status}, the ledger has no entry of it"
     )
     kind = "interrupted" if is_open else "inserted"
-    return (
-        Discrepancy(kind, f"run {run.info.run_id[:8]} {run.info.run_name}", words, "run", run.info.run_id, is_open),
-    )
+    return (Discrepancy(kind, name_of(run), words, "run", run.info.run_id, is_open),)
 
 
 def _sections(checked: CheckedRun) -> list[dict[str, Any]]:

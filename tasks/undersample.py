@@ -23,7 +23,7 @@ from tasks.progress import announce
 from tasks.seeds import seed_for
 from tasks.split import row_keys
 from tasks.stage import stage
-from tasks.values import Choice, Dataset, Sample, Split, Table
+from tasks.values import Choice, Dataset, Sample, Split, Table, n_rare
 
 
 class Drawn(NamedTuple):
@@ -136,7 +136,7 @@ def _resampled(sampler: Any, X: Any, y: np.ndarray, method: MethodConfig) -> tup
 
 def counted(y: np.ndarray) -> str:
     """Return how many training rows there are, in words."""
-    return f"{len(y)} training rows, {min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))} of the rarer class"
+    return f"{len(y)} training rows, {n_rare(y)} of the rarer class"
 
 
 def _fit_neighbours(sampler: Any, y: np.ndarray, method: MethodConfig) -> None:
@@ -155,14 +155,14 @@ def _fit_neighbours(sampler: Any, y: np.ndarray, method: MethodConfig) -> None:
     name = next((name for name in ("k_neighbors", "n_neighbors") if isinstance(given.get(name), int)), None)
     if name is None or kind == "clean-sampling":
         return None
-    n_rare, others = min(np.count_nonzero(y > 0), np.count_nonzero(y < 0)), kind != "under-sampling"
-    if n_rare < 1 + others:
+    rare, others = n_rare(y), kind != "under-sampling"
+    if rare < 1 + others:
         raise ValueError(
             f"Expected two rows of either class for sampler '{method.sampler}', which makes rows between neighbours, "
             f"got one among the {len(y)} of a fold. Take fewer folds, or sampler random or mwmote."
         )
     if name not in method.sampler_settings:
-        sampler.set_params(**{name: min(given[name], n_rare - others)})
+        sampler.set_params(**{name: min(given[name], rare - others)})
     return None
 
 

@@ -110,6 +110,11 @@ class Table:
         return Table(self.X.iloc[index] if isinstance(self.X, pd.DataFrame) else self.X[index], self.y[index])
 
 
+def n_rare(y: np.ndarray) -> int:
+    """Return how many of the labels ±1 are those of the rarer class."""
+    return min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
+
+
 @dataclass(frozen=True)
 class Dataset:
     """A converted data set: everything about it but its arrays, which ``tasks.convert.load`` brings."""

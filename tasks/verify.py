@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import LoggedModel, Run, ViewType
+from mlflow.entities import Run, ViewType
 from pydantic import TypeAdapter
 
 from tasks import registry
 from tasks.convert import convert
-from tasks.errors import BadInput, RunFailed
+from tasks.errors import BadInput, RunFailed, in_short
 from tasks.files import file_sha256
-from tasks.ledger import Entry, Ledger
+from tasks.ledger import Ledger
 from tasks.recovery import PROCESS
+from tasks.runs import all_pages
 from tasks.values import ConversionRule, RawFile
 from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, is_alive, name_of
 
@@ -60,7 +61,7 @@ def verify(
     counts: Counter[str] = Counter({"entries": len(ledger.entries())})
     if client is None:
         words = cause or "the ledger tells of runs, and there is no store; is it where MLFLOW_TRACKING_URI has to name?"
-        if cause or last_entries(ledger):
+        if cause or ledger.last_of_runs():
             found.append(Discrepancy("unreadable" if cause else "missing", "store", words, "store"))
         return Verdict(tuple(found), dict(counts))
     auditor = RunAuditor(client, ledger)
@@ -94,7 +95,7 @@ def check_runs(auditor: RunAuditor, ledger: Ledger, tell: Tell | None = None) ->
     """Yield the check of every run that the ledger knows, and what is to be said of those that it does not know."""
     there, faults = _runs_of(auditor)
     yield CheckedRun(None, None, faults)
-    entries = last_entries(ledger)  # read after the store, which never claims what the ledger does not
+    entries = ledger.last_of_runs()  # read after the store, which never claims what the ledger does not
     auditor.entries = entries
     for done, (run_id, entry) in enumerate(entries.items()):
         if tell:
@@ -112,24 +113,15 @@ def check_runs(auditor: RunAuditor, ledger: Ledger, tell: Tell | None = None) ->
         yield CheckedRun(there[run_id], None, found)
 
 
-def last_entries(ledger: Ledger) -> dict[str, Entry]:
-    """Return the ledger's last word on each run, by run id."""
-    return {entry.subject: entry for entry in ledger.entries() if entry.kind == "run"}
-
-
 def _runs_of(auditor: RunAuditor) -> tuple[dict[str, Run], tuple[Discrepancy, ...]]:
     """Return all runs of the store by id, as far as MLflow can show them."""
     found: dict[str, Run] = {}
-    token = None
+    experiments = list(auditor.experiments)
     try:
-        while auditor.experiments:
-            page = auditor.client.search_runs(list(auditor.experiments), "", ViewType.ALL, PAGE, page_token=token)
-            found |= {run.info.run_id: run for run in page}
-            token = page.token
-            if not token:
-                break
+        for run in all_pages(auditor.client.search_runs, experiments, "", ViewType.ALL, PAGE) if experiments else ():
+            found[run.info.run_id] = run
     except Exception as error:  # one row that MLflow cannot have written is enough
-        words = f"MLflow cannot list them, so that one too many is not seen: {' '.join(str(error).split())[:200]}"
+        words = f"MLflow cannot list them, so that one too many is not seen: {in_short(error)}"
         return found, (Discrepancy("unreadable", "store, runs", words, "run"),)
     return found, ()
 
@@ -151,28 +143,17 @@ def _unknown_run(run: Run, homes: set[str], counts: Counter[str]) -> Iterator[Di
 
 def unknown_models(auditor: RunAuditor) -> Iterator[Discrepancy]:
     """Yield the models in the experiments of checked runs that claim to come of one, and that it did not record."""
+    homes = sorted(auditor.homes)
     try:
-        models = _models_of(auditor)
+        models = list(all_pages(auditor.client.search_logged_models, homes)) if homes else []
     except Exception as error:  # one row that MLflow cannot have written is enough
-        words = f"MLflow cannot list them, so that one too many is not seen: {' '.join(str(error).split())[:200]}"
+        words = f"MLflow cannot list them, so that one too many is not seen: {in_short(error)}"
         yield Discrepancy("unreadable", "store, models of runs", words, "model")
         return
     for model in models:
         if model.model_id not in auditor.models and model.source_run_id in (None, "", *auditor.vouched):
             words = f"the store has it as a model of run {model.source_run_id}, no run recorded it"
             yield Discrepancy("inserted", f"model {model.model_id}", words, "model", model.source_run_id or "")
-
-
-def _models_of(auditor: RunAuditor) -> list[LoggedModel]:
-    found: list[LoggedModel] = []
-    token = None
-    while auditor.homes:
-        page = auditor.client.search_logged_models(sorted(auditor.homes), page_token=token)
-        found += page
-        token = page.token
-        if not token:
-            break
-    return found
 
 
 # Raw data ---------------------------------------------------------------------------------------------------------
@@ -288,7 +269,7 @@ def registry_faults(client: MlflowClient, ledger: Ledger, counts: Counter[str]) 
         yield Discrepancy("malformed", "ledger intent.json", str(error), "registry")
         return
     except Exception as error:  # one row that MLflow cannot have written is enough
-        words = f"MLflow cannot list its models: {' '.join(str(error).split())[:200]}"
+        words = f"MLflow cannot list its models: {in_short(error)}"
         yield Discrepancy("unreadable", "registry", words, "registry")
         return
     for model in models:
@@ -307,7 +288,7 @@ def _model_faults(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Dis
         found = (Discrepancy(o.kind, o.subject, o.message, "registry", is_note=o.is_note) for o in told)
         return (*found, *_odd_places(client, ledger, model))
     except Exception as error:  # whatever MLflow raises at rows that it cannot have written
-        words = f"MLflow cannot show it: {' '.join(str(error).split())[:200]}"
+        words = f"MLflow cannot show it: {in_short(error)}"
         return (Discrepancy("unreadable", model, words, "registry"),)
 
 

@@ -22,6 +22,7 @@ from ruamel.yaml.error import YAMLError
 from sqlalchemy import NullPool, column, create_engine, select, table
 
 from tasks import recovery, store
+from tasks.errors import in_short
 from tasks.files import file_sha256
 from tasks.ledger import Entry, Ledger, canonical
 from tasks.manifest import FILE, SIGNATURE, inputs_of, metric_summary, utc
@@ -101,7 +102,7 @@ class RunAuditor:
 
     def __init__(self, client: MlflowClient, ledger: Ledger):
         self.client = client
-        self.entries = {entry.subject: entry for entry in ledger.entries() if entry.kind == "run"}
+        self.entries = ledger.last_of_runs()
         self.counts: Counter[str] = Counter()
         self.public_key = key_path(PUBLIC_KEY)
         self.histories = Histories(client)
@@ -124,13 +125,13 @@ class RunAuditor:
             try:
                 found += self._against_manifest(entry, run, content)
             except Exception as error:  # whatever MLflow raises at rows that it cannot have written
-                found.append(self._said(run, "unreadable", "", _in_short(error), "store"))
+                found.append(self._said(run, "unreadable", "", not_shown(error), "store"))
         return CheckedRun(run, content, tuple(found))
 
     def unreadable(self, entry: Entry, error: Exception) -> CheckedRun:
         """Return what is to be said of a run that MLflow cannot show."""
         self.counts["runs"] += 1
-        found = Discrepancy("unreadable", _of_entry(entry), _in_short(error), "run", entry.subject)
+        found = Discrepancy("unreadable", _of_entry(entry), not_shown(error), "run", entry.subject)
         return CheckedRun(None, None, (found,))
 
     def find(self, run_id: str) -> Run | None:
@@ -351,7 +352,7 @@ class RunAuditor:
             model = self.client.get_logged_model(then["model_id"])
         except Exception as error:  # it is not there, or not as MLflow writes one
             is_gone = getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST"
-            words = "the store has no such model, or it is marked deleted" if is_gone else _in_short(error)
+            words = "the store has no such model, or it is marked deleted" if is_gone else not_shown(error)
             kind = "missing" if is_gone else "unreadable"
             yield self._said(run, kind, f", model {then['model_id']}", words, "model")
             return
@@ -524,8 +525,9 @@ def _is_mark(path: Path) -> bool:
     return isinstance(content, dict) and set(content) <= {"model_name", "model_version"}
 
 
-def _in_short(error: Exception) -> str:
-    return f"MLflow cannot show it: {' '.join(str(error).split())[:200]}"
+def not_shown(error: Exception) -> str:
+    """Say that MLflow raised an error in place of what was asked for."""
+    return f"MLflow cannot show it: {in_short(error)}"
 
 
 def _changed(what: str, now: Any, then: Any) -> str:

@@ -54,7 +54,7 @@ def test_plain_arrays_are_taken_as_they_are(no_checks, form, dtype):
     X, y = rows()
     X = form(X.astype(dtype))
     svm = LinearSVM(random_state=0)
-    taken, _ = svm._validate_fit(X, y, dtype=(np.float64, np.float32))
+    taken, _ = svm._validate_fit(X, y)
     assert taken is X and svm.n_features_in_ == 3
     assert_array_equal(svm.classes_, [-1, 1])
 

@@ -76,7 +76,7 @@ def scipy_minimum(K, y, lam1, lam2, c=1.0):
 def exact_beta(X, y, lam1, lam2, svm):
     """The expansion that the kernel's driver finds, with the kernel that svm's parameters describe."""
     terms = Terms.of(2.0 * y - 1, lam1, lam2)
-    return solve_kernel(X, terms, Kernel.of(svm, X), 1e-12, 10**5, 10**8).state["beta"]
+    return solve_kernel(X, terms, Kernel.of(svm, X), 1e-12, 10**5, 10**8).beta
 
 
 def full_beta(svm, n):
@@ -211,9 +211,9 @@ class TestOptimum:
         linear = solve_linear(X, terms, True, 1e-9, 10**6, np.random.default_rng(0))
         kernel = solve_kernel(X, terms, Kernel.of(KernelSVM(kernel="linear"), X), 1e-9, 10**4, 10**8)
         assert_allclose(kernel.objective, linear.objective, rtol=1e-7)
-        assert_allclose(X.T @ kernel.state["beta"], linear.w, atol=1e-3)
-        assert_allclose(kernel.state["beta"].sum(), linear.bias, atol=1e-3)
-        assert_allclose(kernel.state["scores"], X @ linear.w + linear.bias, atol=1e-3)
+        assert_allclose(X.T @ kernel.beta, linear.w, atol=1e-3)
+        assert_allclose(kernel.beta.sum(), linear.bias, atol=1e-3)
+        assert_allclose(kernel.scores, X @ linear.w + linear.bias, atol=1e-3)
 
     @pytest.mark.parametrize("fit_intercept", [True, False])
     def test_without_the_margin_mean_it_is_liblinears(self, cancer, fit_intercept):

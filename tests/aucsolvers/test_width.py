@@ -87,7 +87,7 @@ def test_a_kernel_machine_takes_the_same(form):
 
 @pytest.mark.parametrize("kernel", ["linear", "poly"])
 def test_no_other_kernel_has_that_width(kernel):
-    with pytest.raises(ValueError, match=f"gamma='loo' with kernel='rbf' alone, got kernel='{kernel}'"):
+    with pytest.raises(ValueError, match=f"gamma='loo' with kernel='rbf' only, got kernel='{kernel}'"):
         KernelSVM(kernel=kernel, gamma="loo").fit([[0.0], [1.0]], [0, 1])
 
 
