@@ -97,6 +97,7 @@ class SummaryRow:
     solver: str
     sampler: str
     seconds: float
+    compile_s: float = 0.0
     kernel: str = "none"
     committee: int = 1
     error: str | None = None
@@ -168,7 +169,7 @@ def ranked_by(result: ExperimentResult) -> Score:
 
 
 def _summary_row(cell: MethodResult) -> SummaryRow:
-    names = ("dataset", "method", "solver", "sampler", "kernel", "committee", "seconds")
+    names = ("dataset", "method", "solver", "sampler", "kernel", "committee", "seconds", "compile_s")
     identity = {name: getattr(cell, name) for name in names}
     if cell.error is not None or not cell.evaluations:
         return SummaryRow(**identity, error=cell.error or "no fold was evaluated")

@@ -411,6 +411,7 @@ def _mean_metrics(result: MethodResult) -> Iterator[tuple[str, float, int]]:
         for name, value in asdict(result.held_out.test).items():
             yield _metric(f"held_out_{name}", value)
     yield _metric("seconds", result.seconds)
+    yield _metric("compile_s", result.compile_s)
 
 
 def _history_metrics(model: FittedModel) -> Iterator[tuple[str, float, int]]:

@@ -302,7 +302,8 @@ class MethodResult:
     final: FittedModel | None = None  # refitted on all rows but those held out
     held_out: Evaluation | None = None  # the refit's, where rows were held out
     repeats: int = 1
-    seconds: float = 0.0
+    seconds: float = 0.0  # without those of compiling
+    compile_s: float = 0.0  # of kernels that the cache did not have
     error: str | None = None
     kernel: str = "none"  # "gaussian": the solver ran on that kernel's features
     committee: int = 1  # how many candidates were asked to score together
@@ -372,7 +373,9 @@ class ExperimentResult:
             for metric in ("auc", "gmean", "sensitivity", "specificity", "average_precision"):
                 found = cell.mean_sd(metric) if cell.evaluations else (np.nan, np.nan)
                 row[metric], row[f"{metric}_sd"] = found
-            rows.append(row | {"seconds": cell.seconds, "error": cell.error, "run_id": cell.run_id})
+            rows.append(
+                row | {"seconds": cell.seconds, "compile_s": cell.compile_s, "error": cell.error, "run_id": cell.run_id}
+            )
         return pd.DataFrame(rows)
 
     def __repr__(self) -> str:

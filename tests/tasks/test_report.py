@@ -279,6 +279,14 @@ def test_sampled_rows_and_chosen_parameter():
     assert row.chosen[0].endswith(", γ × 10") and row.chosen[1].endswith(", in every fold")
 
 
+def test_compiling_is_told_beside_the_time_that_leaves_it_out():
+    result = experiment()
+    assert "compiling" not in render_html(result)
+    compiled = replace(result.results[0], seconds=2.0, compile_s=5.44)
+    page = render_html(replace(result, results=(compiled, *result.results[1:])))
+    assert '<td class="n">2.0 <small>+ 5.4 compiling</small></td>' in page
+
+
 @pytest.mark.parametrize(
     ("tried", "chosen", "told"),
     [
