@@ -167,7 +167,7 @@ class ZOVR(MarginMeanScorer):
     dual_gap_ : float
         An upper bound on F - min F: F minus the largest dual value met, or known from ``certify``.
     gap_unit_ : float
-        F(0) = lam2, or 1 where that is less: in units of it, gaps of different data compare.
+        The largest of F(0) = lam2, |F(w)| and 1: in units of it, gaps of different data compare.
     n_iter_ : int
         Rounds made.
     status_ : {"converged", "max_iter", "diverged"}
@@ -586,7 +586,9 @@ class _Certifier:
         status = CONVERGED if self.is_met else MAX_ITER
         w, b = (w[:-1].copy(), float(w[-1])) if self.bias else (w, 0.0)
         found = w, b, self.objective, self.gap, n_iter, status, self.trace.as_history()
-        return SolverResult(*found, at_zero=self.at_zero, target=self.target)
+        # where the margin mean outweighs the hinge, F is far below 0, and tol a part of that
+        unit = max(self.at_zero, abs(self.objective)) if np.isfinite(self.objective) else self.at_zero
+        return SolverResult(*found, at_zero=unit, target=self.target)
 
 
 class RowSpace:

@@ -240,7 +240,7 @@ class FittedModel:
     history: dict[str, np.ndarray]
     fit_s: float
     search_s: float
-    gap_unit: float = 1.0  # the objective at w = 0, or 1 where that is less
+    gap_unit: float = 1.0  # the objective at w = 0, or 1 where that is less; of zovr its value, where that is more
     calibrator: Any = None  # of scores to probabilities, where a config asks for them
     threshold_set_on: str = "training"  # a rule of `validation: threshold`, never "auto"
 

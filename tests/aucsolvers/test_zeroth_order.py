@@ -716,6 +716,16 @@ class TestDegenerateData:
             ZOVR(**bad).fit([[0.0], [1.0]], [0, 1])
 
 
+@quiet
+@pytest.mark.parametrize("lam1, lam2", [(30.0, 1.0), (1000.0, 1.0), (0.0, 0.1), (1.0, 1000.0)])
+@pytest.mark.parametrize("max_iter", [2, 20, 200])
+def test_who_is_converged_has_a_gap_of_at_most_tol_units(cancer, lam1, lam2, max_iter):
+    """Where the margin mean outweighs the hinge, tol is a part of |F|: tables showed 60 times tol with a tick."""
+    model = ZOVR(lam1, lam2, max_iter=max_iter, random_state=0).fit(*cancer)
+    assert model.gap_unit_ == pytest.approx(max(1.0, lam2, abs(model.objective_)))
+    assert model.status_ == "max_iter" or model.dual_gap_ <= model.tol * model.gap_unit_
+
+
 def test_the_exact_solvers_bound_is_its_objective_less_its_gap():
     history = {"dual_gap": np.array([0.9, 0.5])}
     mine = SolverResult(np.zeros(1), 0.0, 1.0, 0.5, 3, "max_iter", history)
