@@ -1,14 +1,14 @@
 """Hat functions: a column in [0, 1] becomes several, whose linear functions are the piecewise linear ones of it."""
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from aucsolvers._params import check_count
 from aucsolvers._transaction import transactional
 
 
-class HatFunctions(TransformerMixin, BaseEstimator):
+class HatFunctions(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Spread each column over hats at even knots: B-splines of degree 1 (de Boor), without a fit to the data.
 
     With knots t_k = k / (K - 1), k = 0 .. K - 1, a value x in [0, 1] becomes h_k(x) = max(0, 1 - (K - 1) |x - t_k|). A
@@ -60,6 +60,5 @@ class HatFunctions(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features=None):
         """Return "NAME at knot K" of each hat."""
-        check_is_fitted(self, "n_features_in_")
-        names = _check_feature_names_in(self, input_features)
+        names = super().get_feature_names_out(input_features)  # those of the columns
         return np.array([f"{name} at knot {k}" for name in names for k in range(self.n_knots)], dtype=object)

@@ -168,7 +168,7 @@ class MWMOTE(BaseOverSampler):
 
     def check_size(self, y):
         """Raise ValueError if a class of the labels y, one that is to be over-sampled, is too large for max_bytes."""
-        self._refuse_large(y, check_sampling_strategy(self.sampling_strategy, y, self._sampling_type))
+        self._refuse_large(y, check_sampling_strategy(self.sampling_strategy, y, "over-sampling"))
 
     def _refuse_large(self, y, strategy):
         for label, count in strategy.items():

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils import _safe_indexing, get_tags, indexable  # the first has no public twin for frames of any kind
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from aucsolvers._base import BinaryScorer, two_labels
