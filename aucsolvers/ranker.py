@@ -6,8 +6,8 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from aucsolvers._process import one_blas_thread
 from aucsolvers.columns import plain_columns
+from aucsolvers.process import one_blas_thread
 
 
 class Ranker(BaseEstimator):
@@ -39,7 +39,9 @@ class Ranker(BaseEstimator):
     ['rest', 'rest', 'fraud', 'fraud']
     """
 
-    def __init__(self, scorer, threshold=0.0, positive_label="1", negative_label="-1", calibrator=None, sparse=False):
+    def __init__(
+        self, scorer, *, threshold=0.0, positive_label="1", negative_label="-1", calibrator=None, sparse=False
+    ):
         self.scorer = scorer
         self.threshold = threshold
         self.positive_label = positive_label

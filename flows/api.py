@@ -72,7 +72,7 @@ def run(
     options |= {"folds": folds, "seed": seed, "workers": workers, "name": name, "format_": format}
     options = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
     with quiet():
-        from flows.commands import make_config, run_flow
+        from flows.run import make_config, run_flow
 
         if isinstance(data, pd.DataFrame):
             # the file's name holds a digest; what is drawn at random goes by the data set's name

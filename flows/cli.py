@@ -79,7 +79,7 @@ def cli() -> None:
 def run(config: str | None, **options: Any) -> None:
     """Run an experiment: CONFIG is a YAML file or a shipped name (default: quickstart), or use --data FILE."""
     with _starting():
-        from flows.commands import run_command
+        from flows.run import run_command
 
     run_command(config, options)
 
@@ -89,7 +89,7 @@ def run(config: str | None, **options: Any) -> None:
 def list_(what: str) -> None:
     """List what can be named in a config, or the runs and models in the store."""
     with _starting():
-        from flows.commands import list_command
+        from flows.lists import list_command
 
     list_command(what)
 
@@ -327,7 +327,7 @@ def audit_champions(model: str, on: str | None, as_json: bool) -> int:
 def ui(port: int) -> None:
     """Open MLflow's pages for the runs of this folder, on loopback."""
     with _starting():
-        from flows.commands import ui_command
+        from flows.ui import ui_command
 
     ui_command(port)
 

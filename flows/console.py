@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -37,3 +38,11 @@ def plain(text: str) -> str:
 def print_json(value: Any) -> None:
     """Print a value, whatever its texts hold, on lines that are as long as they are."""
     Console().out(json.dumps(value, indent=2, ensure_ascii=False), highlight=False)
+
+
+def relative(path: Path) -> str:
+    """Return a path as seen from here, where it is below."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from flows.console import wide_console
 from tasks.convert import convert
-from tasks.datasets import Entry, check_counts, entries, find, suites
+from tasks.datasets import DatasetEntry, check_counts, entries, find, suites
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed, nearest
 from tasks.fetch import PACKED, Absent, cached
@@ -30,7 +30,7 @@ def show_command(name: str, offline: bool) -> None:
     wide_console().print(table)
 
 
-def _facts(name: str, entry: Entry, lock: Lock) -> Iterator[tuple[str, str]]:
+def _facts(name: str, entry: DatasetEntry, lock: Lock) -> Iterator[tuple[str, str]]:
     conversion = entry.conversion.model_dump(exclude_defaults=True) or {"rule": "the rarer of two labels is positive"}
     counts = (("rows", entry.rows), ("features", entry.features), ("positive rows", entry.n_pos))
     yield "name", name

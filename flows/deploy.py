@@ -17,8 +17,8 @@ from tasks.scheduler import FLOW, Deployment, deploy, next_time, open_scheduler
 @flow(name=FLOW)
 def scheduled_retrain(config: str, force: bool = False) -> State[Any]:
     """Retrain by a config, which is read anew: the path of its file, or the name of a shipped one."""
-    from flows.commands import recover
     from flows.retrain import retrain
+    from flows.start import recover
     from tasks.flow_runs import claim_flow_run
     from tasks.store import check_store
 

@@ -11,9 +11,9 @@ from tasks.errors import BadInput
 
 def retrain_command(config: str, force: bool, replace_champion: bool, options: dict[str, Any]) -> None:
     """Retrain a model and say what came of it."""
-    from flows.commands import ready
     from flows.display import progress
     from flows.signals import stoppable
+    from flows.start import ready
     from tasks.retraining import load_retrain_config
 
     given = {name: value for name, value in options.items() if value is not None}
@@ -29,7 +29,7 @@ def retrain_command(config: str, force: bool, replace_champion: bool, options: d
 
 def show(outcome: Any) -> None:
     """Print what a retraining came to."""
-    from flows.commands import relative
+    from flows.console import relative
 
     serving = f"{outcome.model}/{outcome.champion.number}" if outcome.champion is not None else "none yet"
     lines = [("champion", serving)]
@@ -83,7 +83,7 @@ def _check_reason(reason: str) -> None:
 
 def _open() -> tuple[Any, Any]:
     """Return store and ledger, mended if a command was killed."""
-    from flows.commands import recover
+    from flows.start import recover
     from tasks import store
 
     client = store.existing("aucflow retrain")

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from aucsolvers._process import ProcessWide
+from aucsolvers.process import ProcessWide
 
 ALWAYS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

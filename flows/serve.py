@@ -21,8 +21,8 @@ from prefect.client.schemas.responses import FlowRunResponse
 from prefect.exceptions import ObjectNotFound
 from rich.console import Console
 
-from flows.commands import recover
 from flows.signals import stoppable
+from flows.start import recover
 from tasks import scheduler, store
 from tasks.child import end_child, start_child
 from tasks.configuration import FROM_AFAR

@@ -73,7 +73,7 @@ class LabelFile(Strict):
     urls: tuple[str, ...] = ()
 
 
-class Entry(Strict):
+class DatasetEntry(Strict):
     """A data set of the catalogue."""
 
     title: str
@@ -110,13 +110,13 @@ class Entry(Strict):
 
 
 @cache
-def entries() -> dict[str, Entry]:
+def entries() -> dict[str, DatasetEntry]:
     """Return the shipped catalogue."""
     path = CONFIGS / "datasets.yaml"
-    return {name: parse(Entry, data, f"{path.name}, {name}") for name, data in read_yaml(path).items()}
+    return {name: parse(DatasetEntry, data, f"{path.name}, {name}") for name, data in read_yaml(path).items()}
 
 
-def find(name: str, offline: bool = False) -> Entry:
+def find(name: str, offline: bool = False) -> DatasetEntry:
     """Return an entry by name; ``openml:ID`` is any data set of OpenML."""
     if re.fullmatch(OPENML, name):
         from tasks.openml import describe
@@ -137,7 +137,7 @@ def suites() -> dict[str, tuple[str, ...]]:
     return {suite: tuple(n for n, entry in entries().items() if suite in entry.suites) for suite in names}
 
 
-def check_counts(name: str, entry: Entry, dataset: Dataset, locked: Counts | None = None) -> Counts:
+def check_counts(name: str, entry: DatasetEntry, dataset: Dataset, locked: Counts | None = None) -> Counts:
     """Return what a data set is, or refuse what is neither as the catalogue says nor as it was when first fetched."""
     found = Counts(dataset.n_rows, dataset.n_features, dataset.n_pos)
     for place, wanted in (

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from aucsolvers._process import one_blas_thread
 from aucsolvers.metrics import average_precision, delong, gmean, roc_curve_points, sensitivity, specificity
+from aucsolvers.process import one_blas_thread
 from tasks.convert import load
 from tasks.digests import array_sha256
 from tasks.progress import announce

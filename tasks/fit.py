@@ -13,10 +13,10 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
-from aucsolvers._process import ProcessWide, one_blas_thread
 from aucsolvers.adapters import ProbabilityScorer
 from aucsolvers.committee import Committee
 from aucsolvers.kernel_svm import scale_gamma
+from aucsolvers.process import ProcessWide, one_blas_thread
 from tasks import catalogue
 from tasks.catalogue import GAMMA_FACTOR
 from tasks.configuration import MethodConfig, PreprocessingConfig

@@ -30,7 +30,7 @@ TRIES = 100  # for a reader to find no writer between two reads
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One entry as it stands in the chain; ``digest`` is that of its line."""
 
     seq: int  # from 1
@@ -63,7 +63,7 @@ class Ledger:
 
     # Writing ------------------------------------------------------------------------------------------------------
 
-    def append(self, kind: str, subject: str, reason: str, data: dict[str, Any] | None = None) -> Entry:
+    def append(self, kind: str, subject: str, reason: str, data: dict[str, Any] | None = None) -> LedgerEntry:
         """Write an entry and return it once it is on the disk; one writer at a time, in any number of processes.
 
         Raises
@@ -77,7 +77,7 @@ class Ledger:
             self._mend()
             return self._write(kind, subject, reason, data or {})
 
-    def _write(self, kind: str, subject: str, reason: str, data: dict[str, Any]) -> Entry:
+    def _write(self, kind: str, subject: str, reason: str, data: dict[str, Any]) -> LedgerEntry:
         head = self._head()
         entry = {
             "schema": SCHEMA,
@@ -168,11 +168,11 @@ class Ledger:
 
     # Reading ------------------------------------------------------------------------------------------------------
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """Return the entries that can be read; `verify` says whether they can be believed."""
         return tuple(entry for entry in (_parsed(line) for line in self._lines()) if entry is not None)
 
-    def last_of_runs(self) -> dict[str, Entry]:
+    def last_of_runs(self) -> dict[str, LedgerEntry]:
         """Return the last entry of each run, by run id."""
         return {entry.subject: entry for entry in self.entries() if entry.kind == "run"}
 
@@ -238,8 +238,8 @@ def _write_all(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _parsed(line: bytes) -> Entry | None:
-    """Return a line as an Entry, None if it is not one to the letter."""
+def _parsed(line: bytes) -> LedgerEntry | None:
+    """Return a line as a LedgerEntry, None if it is not one to the letter."""
     try:
         entry = json.loads(line)
         if entry["schema"] != SCHEMA or canonical(entry) != line:
@@ -251,8 +251,8 @@ def _parsed(line: bytes) -> Entry | None:
         return None
 
 
-def _entry(entry: dict[str, Any], digest: str) -> Entry:
-    return Entry(**{name: entry[name] for name in TYPES}, digest=digest)
+def _entry(entry: dict[str, Any], digest: str) -> LedgerEntry:
+    return LedgerEntry(**{name: entry[name] for name in TYPES}, digest=digest)
 
 
 # Faults -----------------------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def _faults_of_chain(lines: list[bytes], ends: set[str | None]) -> Iterator[Faul
         previous, seq = (None, seq + 1) if is_told else (entry.digest, entry.seq)
 
 
-def _fault_at(number: int, entry: Entry, seq: int, known: set[str], is_confirmed: bool) -> Fault:
+def _fault_at(number: int, entry: LedgerEntry, seq: int, known: set[str], is_confirmed: bool) -> Fault:
     """Return why an entry does not follow the line before it; confirmed is one that another was written after."""
     if entry.previous in known or (entry.previous == START and number > 1):
         return Fault(

@@ -16,7 +16,7 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 
 from tasks.errors import BadInput, nearest
-from tasks.ledger import Entry, Ledger
+from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifest import FILE, SCHEMA
 from tasks.runs import PARENT, newest_first
 from tasks.store import artifact_folder, existing, ledger
@@ -245,7 +245,7 @@ def _is_whole(content: dict[str, Any]) -> bool:
 # The ledger -------------------------------------------------------------------------------------------------------
 
 
-def entry_of_run(book: Ledger, run_id: str) -> Entry | None:
+def entry_of_run(book: Ledger, run_id: str) -> LedgerEntry | None:
     """Return the ledger's last word on a run, None if it has none."""
     return book.last_of_runs().get(run_id)
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tasks.datasets import Entry
+from tasks.datasets import DatasetEntry
 from tasks.errors import BadInput, RunFailed
 from tasks.fetch import fetch
 from tasks.schema import parse
@@ -12,12 +12,12 @@ from tasks.values import Remote
 API = "https://www.openml.org/api/v1/json/data"
 
 
-def describe(number: int, offline: bool = False) -> Entry:
+def describe(number: int, offline: bool = False) -> DatasetEntry:
     """Return the catalogue entry that OpenML's description of a data set amounts to."""
     path = fetch(Remote(f"openml/{number}.json", (f"{API}/{number}",)), offline=offline).path
     try:
         story = json.loads(path.read_bytes())["data_set_description"]
-        return parse(Entry, _as_entry(number, story), f"openml:{number}")
+        return parse(DatasetEntry, _as_entry(number, story), f"openml:{number}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, BadInput):
             raise

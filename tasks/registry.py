@@ -30,7 +30,7 @@ from pydantic import TypeAdapter
 from tasks.classes import name_list
 from tasks.errors import BadInput, RunFailed, in_short, nearest
 from tasks.files import file_sha256, replacing
-from tasks.ledger import Entry, Ledger, canonical
+from tasks.ledger import Ledger, LedgerEntry, canonical
 from tasks.log import run_logger
 from tasks.recovery import in_words, is_alive, this_process
 from tasks.runs import all_pages
@@ -449,7 +449,7 @@ def _settle(client: MlflowClient, ledger: Ledger, intent: Intent, cause: str) ->
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
-def _is_to_finish(intent: Intent, told: list[Entry], there: set[int]) -> bool:
+def _is_to_finish(intent: Intent, told: list[LedgerEntry], there: set[int]) -> bool:
     """Tell whether the ledger claims the whole change already, so that the store has to follow."""
     if intent.number is None or {kind for kind, _ in intent.stages()} - {entry.kind for entry in told}:
         return False
@@ -474,7 +474,7 @@ def _bring(client: MlflowClient, intent: Intent, there: tuple[Version, ...], fin
         client.delete_model_version(intent.model, str(intent.number))
 
 
-def _repair(intent: Intent, told: list[Entry], finish: bool) -> dict[str, Any]:
+def _repair(intent: Intent, told: list[LedgerEntry], finish: bool) -> dict[str, Any]:
     """Return what the ledger's entry holds: which entries it withdraws, and what is true instead."""
     kinds = {entry.kind for entry in told}
     back: Moves = {}
@@ -551,13 +551,6 @@ def _store_name(client: MlflowClient) -> str:
 def history(ledger: Ledger, model: str) -> tuple[Promotion, ...]:
     """Return which versions were champion, when and why, the first one first; from the ledger alone."""
     return tuple(_Book(ledger, model).champions)
-
-
-def champion_on(ledger: Ledger, model: str, when: datetime) -> Promotion | None:
-    """Return who was champion at a moment (without a time zone: in UTC), None if nobody was."""
-    moment = when if when.tzinfo else when.replace(tzinfo=UTC)
-    found = [one for one in history(ledger, model) if one.since <= moment and (one.until is None or moment < one.until)]
-    return found[-1] if found else None
 
 
 def unmoved(ledger: Ledger, look: Callable[[], tuple[Seen, ...]]) -> tuple[Seen, ...]:
@@ -652,7 +645,7 @@ class _Book:
             if name == model and number.isdecimal():
                 self._take(entry, int(number))
 
-    def _take(self, entry: Entry, number: int) -> None:
+    def _take(self, entry: LedgerEntry, number: int) -> None:
         try:
             if entry.kind == "register":
                 self.registered[number] = _registered(entry)
@@ -665,7 +658,7 @@ class _Book:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             self._note(entry.subject, f"entry {entry.seq} is none that a change of models writes: {error!r}")
 
-    def _move(self, entry: Entry, alias: str, old: int | None, new: int | None) -> None:
+    def _move(self, entry: LedgerEntry, alias: str, old: int | None, new: int | None) -> None:
         held = self.aliases.get(alias)
         if held != old:
             words = f"{alias} was {_named(old)} when entry {entry.seq} was written, the ledger had left it at "
@@ -679,7 +672,7 @@ class _Book:
     def _note(self, subject: str, message: str) -> None:
         self.slips.append(Disagreement("alias" if "@" in subject else "malformed", subject, message))
 
-    def _crown(self, entry: Entry, number: int | None) -> None:
+    def _crown(self, entry: LedgerEntry, number: int | None) -> None:
         moment = datetime.fromisoformat(entry.time)
         if self.champions and self.champions[-1].until is None:
             self.champions[-1] = replace(self.champions[-1], until=moment)
@@ -689,7 +682,7 @@ class _Book:
             )
 
 
-def _registered(entry: Entry) -> dict[str, str]:
+def _registered(entry: LedgerEntry) -> dict[str, str]:
     return dict(entry.data["tags"]) | {"run_id": entry.data["run_id"], "source": entry.data["source"]}
 
 

@@ -19,7 +19,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from pydantic import Field, field_validator
 
-from aucsolvers._process import one_blas_thread
+from aucsolvers.process import one_blas_thread
 from tasks import registry
 from tasks.configuration import (
     DatasetConfig,

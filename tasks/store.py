@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 
-from aucsolvers._process import ProcessWide
+from aucsolvers.process import ProcessWide
 from tasks.errors import BadInput, RunFailed
 from tasks.files import locked
 from tasks.ledger import Ledger

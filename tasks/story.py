@@ -17,7 +17,7 @@ from mlflow.entities import Run
 from tasks import registry
 from tasks.errors import BadInput, nearest
 from tasks.facts import lock_sha256, package_sha256
-from tasks.ledger import Entry, Ledger
+from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifests import find_run
 from tasks.pages import template
 from tasks.verify import DataFiles, data_sections, ledger_faults, model_faults, models_of, odd_arrays
@@ -134,7 +134,7 @@ def _numbered(client: MlflowClient, ledger: Ledger, model: str, alias: str) -> i
 def _of_version(
     ledger: Ledger,
     version: tuple[str, int],
-    entries: list[Entry],
+    entries: list[LedgerEntry],
     found: tuple[Discrepancy, ...],
 ) -> Iterator[Line]:
     """Yield why a version serves, or does not, and when it was registered."""
@@ -155,7 +155,7 @@ def _of_version(
             yield Line(entry.kind, text, {f"entry {entry.seq}": entry.digest}, state, why)
 
 
-def _of_decision(entry: Entry) -> Iterator[Line]:
+def _of_decision(entry: LedgerEntry) -> Iterator[Line]:
     """Yield the rules that a decision was made by, each with its numbers."""
     for judged in (entry.data.get("decision") or {}).get("judged", ()):
         word = PASSED if judged.get("passed") else "failed "
@@ -252,7 +252,7 @@ def _of_run(auditor: RunAuditor, run_id: str, checks: _Checks, deep: bool) -> It
     yield from _of_code(manifest)
 
 
-def _run_in_words(run_id: str, entry: Entry | None, run: Run | None) -> str:
+def _run_in_words(run_id: str, entry: LedgerEntry | None, run: Run | None) -> str:
     if entry is not None:
         told = entry.data
         reason = "" if entry.reason == "finished" else f": {entry.reason}"

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.sparse import csr_matrix
 from sklearn.utils import get_tags
 
-from aucsolvers._process import one_blas_thread
+from aucsolvers.process import one_blas_thread
 from aucsolvers.threshold import choice_stands
 from aucsolvers.undersampling import RATIO_OF_U2
 from tasks import catalogue

@@ -24,7 +24,7 @@ from tasks.ledger import Ledger
 from tasks.recovery import PROCESS
 from tasks.runs import all_pages
 from tasks.values import ConversionRule, RawFile
-from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, is_alive, name_of
+from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, is_being_written, name_of
 
 PAGE = 1000  # runs of one search
 HEAD = "head.json"
@@ -131,7 +131,7 @@ def _unknown_run(run: Run, homes: set[str], counts: Counter[str]) -> Iterator[Di
     process = run.data.tags.get(PROCESS)
     if run.info.experiment_id not in homes and not any(tag.startswith(registry.PREFIX) for tag in run.data.tags):
         counts["foreign"] += 1
-    elif run.info.status == "RUNNING" and is_alive(run):
+    elif run.info.status == "RUNNING" and is_being_written(run):
         counts["open"] += 1
     elif run.info.status == "RUNNING" and process:
         words = f"its process {process} has told of no end: if it is gone, the next `aucflow run` there ends the run"

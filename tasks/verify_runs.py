@@ -24,7 +24,7 @@ from sqlalchemy import NullPool, column, create_engine, select, table
 from tasks import recovery, store
 from tasks.errors import in_short
 from tasks.files import file_sha256
-from tasks.ledger import Entry, Ledger, canonical
+from tasks.ledger import Ledger, LedgerEntry, canonical
 from tasks.manifest import FILE, SIGNATURE, inputs_of, metric_summary, utc
 from tasks.manifests import BadManifest, manifest_bytes, parse_manifest
 from tasks.recovery import PROCESS
@@ -113,7 +113,7 @@ class RunAuditor:
         self.models: set[str] = set()  # and the models that they recorded
         self._first_inputs: dict[str, set[bytes]] = {}
 
-    def check(self, entry: Entry, run: Run | None) -> CheckedRun:
+    def check(self, entry: LedgerEntry, run: Run | None) -> CheckedRun:
         """Hold a run against its ledger entry, and then against its manifest."""
         self.counts["runs"] += 1
         if run is None:
@@ -128,7 +128,7 @@ class RunAuditor:
                 found.append(self._said(run, "unreadable", "", not_shown(error), "store"))
         return CheckedRun(run, content, tuple(found))
 
-    def unreadable(self, entry: Entry, error: Exception) -> CheckedRun:
+    def unreadable(self, entry: LedgerEntry, error: Exception) -> CheckedRun:
         """Return what is to be said of a run that MLflow cannot show."""
         self.counts["runs"] += 1
         found = Discrepancy("unreadable", _of_entry(entry), not_shown(error), "run", entry.subject)
@@ -143,20 +143,20 @@ class RunAuditor:
                 return None
             raise
 
-    def manifest(self, entry: Entry) -> dict[str, Any] | None:
+    def manifest(self, entry: LedgerEntry) -> dict[str, Any] | None:
         """Return a run's manifest if it is the one that the ledger knows."""
         run = self.find(entry.subject)
         return None if run is None else self._manifest(entry, run)[0]
 
     # The ledger's entry -------------------------------------------------------------------------------------------
 
-    def _against_entry(self, entry: Entry, run: Run, content: dict[str, Any] | None) -> Iterator[Discrepancy]:
+    def _against_entry(self, entry: LedgerEntry, run: Run, content: dict[str, Any] | None) -> Iterator[Discrepancy]:
         """Yield what the store tells of a run otherwise than the ledger."""
         info = run.info
         if info.lifecycle_stage != "active":
             words = f"it is marked {info.lifecycle_stage} in the store"
             yield Discrepancy("removed", name_of(run), words, "run", info.run_id)
-        if info.status == "RUNNING" and is_alive(run):
+        if info.status == "RUNNING" and is_being_written(run):
             return  # it is about to end
         if self._is_cut_off(entry, run, content):
             words = f"a crash left it open: the next command ends it as the ledger says, {entry.data.get('status')}"
@@ -168,7 +168,7 @@ class RunAuditor:
                 words = f"{_changed(name, value, entry.data.get(name))} (entry {entry.seq})"
                 yield Discrepancy("changed", f"{_of_entry(entry)}, {name}", words, "run", info.run_id)
 
-    def _is_cut_off(self, entry: Entry, run: Run, content: dict[str, Any] | None) -> bool:
+    def _is_cut_off(self, entry: LedgerEntry, run: Run, content: dict[str, Any] | None) -> bool:
         """Tell whether a crash can have left a run open that the ledger has ended: no command of ours began since."""
         info, ended, process = run.info, entry.data.get("end_time"), run.data.tags.get(PROCESS, "")
         if info.status != "RUNNING" or not recovery.is_gone(process):
@@ -186,7 +186,7 @@ class RunAuditor:
 
     # The manifest -------------------------------------------------------------------------------------------------
 
-    def _manifest(self, entry: Entry, run: Run) -> tuple[dict[str, Any] | None, list[Discrepancy]]:
+    def _manifest(self, entry: LedgerEntry, run: Run) -> tuple[dict[str, Any] | None, list[Discrepancy]]:
         """Return the manifest if the ledger vouches for it, or why there is none."""
         expected = entry.data.get("manifest_sha256")
         if expected is None:  # the process was killed before it could write one
@@ -209,7 +209,7 @@ class RunAuditor:
         location = experiment.artifact_location if experiment else ""
         return f"{location}/{run.info.run_id}/artifacts"
 
-    def _against_manifest(self, entry: Entry, run: Run, content: dict[str, Any]) -> Iterator[Discrepancy]:
+    def _against_manifest(self, entry: LedgerEntry, run: Run, content: dict[str, Any]) -> Iterator[Discrepancy]:
         recorded = content["store"]
         self.vouched.add(entry.subject)
         yield from self._experiment(entry, content["run"])
@@ -225,7 +225,7 @@ class RunAuditor:
 
     # The store's rows ---------------------------------------------------------------------------------------------
 
-    def _experiment(self, entry: Entry, own: dict[str, Any]) -> Iterator[Discrepancy]:
+    def _experiment(self, entry: LedgerEntry, own: dict[str, Any]) -> Iterator[Discrepancy]:
         """Yield what is wrong with a run's experiment, once for all of its runs."""
         if own["experiment_id"] in self.homes:
             return
@@ -418,7 +418,7 @@ class RunAuditor:
                 words = f"its SHA-256 is {now[path][:16]}…, {then[path][:16]}… was recorded"
                 yield self._said(run, "changed", f", file {path}", words, "files")
 
-    def _signature(self, entry: Entry, run: Run, artifact_uri: str) -> Iterator[Discrepancy]:
+    def _signature(self, entry: LedgerEntry, run: Run, artifact_uri: str) -> Iterator[Discrepancy]:
         """Yield what is wrong with the manifest's signature: with a public key all, without one only what shows."""
         try:
             with store.artifact_folder(artifact_uri) as folder:
@@ -426,7 +426,7 @@ class RunAuditor:
         except (OSError, MlflowException):
             return  # all of its files are missing
 
-    def _signature_in(self, entry: Entry, run: Run, folder: Path) -> Iterator[Discrepancy]:
+    def _signature_in(self, entry: LedgerEntry, run: Run, folder: Path) -> Iterator[Discrepancy]:
         recorded, path = entry.data.get("signature_sha256"), folder / SIGNATURE
         subject, found = f", file run/{SIGNATURE}", file_sha256(path) if path.is_file() else None
         if found != recorded:
@@ -461,12 +461,12 @@ def name_of(run: Run) -> str:
     return f"run {run.info.run_id[:8]} {run.info.run_name}"
 
 
-def is_alive(run: Run) -> bool:
+def is_being_written(run: Run) -> bool:
     """Tell whether the process that writes a run is one of this host and has not ended."""
     return recovery.is_alive(run.data.tags.get(PROCESS, ""))
 
 
-def _of_entry(entry: Entry) -> str:
+def _of_entry(entry: LedgerEntry) -> str:
     return f"run {entry.subject[:8]} {entry.data.get('name', '')}".rstrip()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from aucsolvers._process import one_blas_thread
+from aucsolvers.process import one_blas_thread
 from tasks import catalogue, svmlight
 
 # Parameters with kernels that the defaults do not reach; of long fits, iterations enough to reach them all.

@@ -160,7 +160,7 @@ def test_invalid_parameters_are_refused(rings, name, value):
 def test_a_kept_model_scores_as_before(rings, layout):
     X, y = layout(rings[0]), rings[1]
     chain = make_pipeline(StandardScaler(with_mean=False), KernelFeatures(n_components=20, random_state=0), SVMOR())
-    ranker = Ranker(chain.fit(X, y), 0.0, "in", "out")
+    ranker = Ranker(chain.fit(X, y), positive_label="in", negative_label="out")
     stored = skops.io.dumps(ranker)
     types = skops.io.get_untrusted_types(data=stored)
     assert set(types) <= {"aucsolvers.approximation.KernelFeatures", "aucsolvers.ordinal.SVMOR"} | {

@@ -6,7 +6,7 @@ from threading import Barrier, Thread
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from aucsolvers._process import ProcessWide, one_blas_thread
+from aucsolvers.process import ProcessWide, one_blas_thread
 
 
 def overlapping(setting, look):

@@ -29,7 +29,12 @@ def data():
 def ranker(request, data):
     X, y = data
     scorer = make_pipeline(StandardScaler(), clone(request.param)).fit(X, y)
-    return Ranker(scorer, best_gmean_threshold(y, scorer.decision_function(X)), "sick", "well")
+    return Ranker(
+        scorer,
+        threshold=best_gmean_threshold(y, scorer.decision_function(X)),
+        positive_label="sick",
+        negative_label="well",
+    )
 
 
 def test_classes_on_the_training_rows_have_the_best_gmean(ranker, data):

@@ -46,7 +46,9 @@ class Shop:
         preprocessing = make_preprocessing(table.X, PreprocessingConfig()).fit(table.X)
         scorer = Pipeline([("preprocessing", preprocessing), ("solver", LSSVM(lam=1e-3))]).fit(table.X, table.y)
         threshold = float(np.median(scorer.decision_function(table.X)))
-        ranker = Ranker(scorer, threshold, "yes", "no", sparse=issparse(table.X))
+        ranker = Ranker(
+            scorer, threshold=threshold, positive_label="yes", negative_label="no", sparse=issparse(table.X)
+        )
         mlflow.set_tracking_uri(self.uri)
         try:
             with mlflow.start_run(experiment_id=self.experiment) as run:

@@ -92,7 +92,7 @@ def test_frames_of_two_threads_are_kept_apart(tmp_path, monkeypatch):
 
 def test_a_file_gives_the_experiment_its_name_as_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("flows.commands.run_flow", lambda config: (config.name,))
+    monkeypatch.setattr("flows.run.run_flow", lambda config: (config.name,))
     claims().to_csv(tmp_path / "claims (1).csv.gz", index=False)
     assert run(tmp_path / "claims (1).csv.gz", "fraud", positive="yes") == "claims--1"
 
@@ -146,7 +146,7 @@ def test_columns_are_left_out_by_name(tmp_path, monkeypatch, drop):
     """A text alone is one name, and no list of its letters."""
     monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
     seen = []
-    monkeypatch.setattr("flows.commands.run_flow", lambda config: seen.append(config) or (None,))
+    monkeypatch.setattr("flows.run.run_flow", lambda config: seen.append(config) or (None,))
     run(claims().assign(id=1), "fraud", drop=drop, methods="ls_svm")
     (config,) = seen
     assert config.datasets[0].drop == ("id",)
@@ -169,7 +169,7 @@ def test_the_process_is_as_loud_afterwards_as_it_was_before(tmp_path, monkeypatc
         inside.append((warnings.filters[0][0], os.environ["PREFECT_LOGGING_LEVEL"], logging.getLogger("mlflow").level))
         return (None,)
 
-    monkeypatch.setattr("flows.commands.run_flow", run_flow)
+    monkeypatch.setattr("flows.run.run_flow", run_flow)
     logging.getLogger("mlflow").setLevel(logging.DEBUG)
     before, environment = list(warnings.filters), dict(os.environ)
     with ThreadPoolExecutor(2) as threads:

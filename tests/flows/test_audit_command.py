@@ -10,7 +10,7 @@ from audited import MODEL, inside
 
 from flows.audit import audit_command, champions_command, verify_command
 from flows.cli import cli, main
-from flows.commands import list_command
+from flows.lists import list_command
 from tasks.errors import BadInput, RunFailed
 
 

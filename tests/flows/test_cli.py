@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flows.cli import cli
-from flows.commands import make_config, parse_method
+from flows.run import make_config, parse_method
 
 
 def frame(n=60, positives=12):

@@ -12,7 +12,7 @@ import pytest
 from mlflow import MlflowClient
 from retrained import MODEL, claims, open_runs, unfounded, write
 
-from flows import commands, lifecycle
+from flows import lifecycle, start
 from tasks import registry, store
 from tasks.verify import verify
 
@@ -25,7 +25,7 @@ import importlib, json, os, signal, sys, time
 import mlflow.store.model_registry.sqlalchemy_store, mlflow.store.tracking.sqlalchemy_store
 import numpy as np
 from aucsolvers import LSSVM
-from flows import commands, retrain as flow
+from flows import start, retrain as flow
 from tasks import ledger, manifest, recovery, registry, retraining, track
 import retrained
 
@@ -68,7 +68,7 @@ def act(action, options, call, line):
         left = line
         sys.settrace(count)
     if action == "recover":
-        commands.recover()
+        start.recover()
     else:
         retrained.retrain(retrained.config(), **options)
     sys.settrace(None)
@@ -157,14 +157,14 @@ def settle(before, capsys):
     served = registry.champion(client, MODEL)
     assert served is not None and served.number in {entry.data["aliases"]["champion"][1] for entry in promotions()}
     capsys.readouterr()
-    commands.recover()
+    start.recover()
     said = capsys.readouterr().err.splitlines()
     assert len(said) == left, "one sentence for each"
     assert all(line.startswith("aucflow: ") and "was interrupted" in line for line in said)
     assert_sound(client, ledger)
     after = state(client)
     assert after == before or (len(after) == len(before) + 1 and "champion" in after[max(after)])
-    commands.recover()
+    start.recover()
     assert capsys.readouterr().err == "", "once is enough"
     return said
 

@@ -165,7 +165,13 @@ def test_the_same_seed_gives_the_same_committee():
 def test_it_is_kept_and_read_back_as_one_model_with_probabilities():
     method = METHOD | {"kernel": "gaussian", "gamma_grid": [0.1, 1.0], "committee": 3, "probabilities": "sigmoid"}
     table, _, _, model = fitted(method)
-    ranker = Ranker(model.pipeline, model.threshold, "yes", "no", calibrator=model.calibrator)
+    ranker = Ranker(
+        model.pipeline,
+        threshold=model.threshold,
+        positive_label="yes",
+        negative_label="no",
+        calibrator=model.calibrator,
+    )
     again = skops.io.loads(skops.io.dumps(ranker), trusted=trusted_types(ranker))
     assert np.array_equal(again.predict(table.X), ranker.predict(table.X))
     assert np.array_equal(again.predict_proba(table.X), ranker.predict_proba(table.X))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from flows.commands import parse_method
+from flows.run import parse_method
 from tasks import catalogue, datasets
 from tasks.configuration import ExperimentConfig, find_config, load_config, parse_config
 from tasks.errors import BadInput

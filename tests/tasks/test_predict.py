@@ -65,7 +65,13 @@ def kept(table, *steps, layout=LAYOUT, calibrated=False):
     scorer = Pipeline([("preprocessing", preprocessing), *((f"step {i}", step) for i, step in enumerate(steps))])
     scores = scorer.fit(table.X, table.y).decision_function(table.X)
     calibrator = fit_calibrator(scores, table.y, "isotonic") if calibrated else None
-    ranker = Ranker(scorer, float(np.quantile(scores, 0.6)), "yes", "no", calibrator)
+    ranker = Ranker(
+        scorer,
+        threshold=float(np.quantile(scores, 0.6)),
+        positive_label="yes",
+        negative_label="no",
+        calibrator=calibrator,
+    )
     return KeptModel(ranker, column_types(table), table.X.shape[1], layout)
 
 

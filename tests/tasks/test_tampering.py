@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tasks.ledger import Entry, canonical
+from tasks.ledger import LedgerEntry, canonical
 from tasks.verify import verify
 
 pytestmark = pytest.mark.slow
@@ -194,7 +194,7 @@ def test_an_entry_that_lies_and_a_chain_written_anew_from_there(audited, number,
     check(audited, f"run {audited.ledger.entries()[number].subject[:8]}")
 
 
-def relinked(entry: Entry, data: dict, chain: list[bytes]) -> bytes:
+def relinked(entry: LedgerEntry, data: dict, chain: list[bytes]) -> bytes:
     previous = hashlib.sha256(chain[-1]).hexdigest() if chain else "0" * 64
     fields = ("seq", "time", "kind", "subject", "reason")
     own = {name: getattr(entry, name) for name in fields}

@@ -318,7 +318,7 @@ def test_kernels_are_seeded_by_name_and_change_with_the_seed():
 def test_a_kernel_on_sparse_rows_is_kept_and_loads(tmp_path):
     table = Table(sparse.csr_matrix(rings().X.to_numpy()), rings().y)
     _, split, model = fitted({"solver": "svm_or", "kernel": "polynomial", "params": {"lam": 1e-3}}, table)
-    ranker = Ranker(model.pipeline, model.threshold, "in", "out")
+    ranker = Ranker(model.pipeline, threshold=model.threshold, positive_label="in", negative_label="out")
     path = tmp_path / "model.skops"
     skops.io.dump(ranker, path)
     copy = skops.io.load(path, trusted=trusted_types(ranker))
@@ -416,7 +416,7 @@ def test_classifiers_of_others_are_scored_cut_and_kept_without_a_certificate(met
     scores = model.pipeline.decision_function(test.X)
     assert auc(test.y, scores) > 0.9  # no linear score reaches 0.65
     assert (model.status, np.isnan(model.certificate), model.is_certified) == ("uncertified", True, False)
-    ranker = Ranker(model.pipeline, model.threshold, "in", "out")
+    ranker = Ranker(model.pipeline, threshold=model.threshold, positive_label="in", negative_label="out")
     copy = skops.io.loads(skops.io.dumps(ranker), trusted=trusted_types(ranker))
     assert np.array_equal(copy.predict(test.X), scores)
 
@@ -429,7 +429,13 @@ def test_probabilities_are_calibrated_though_the_sampler_evens_the_classes(how):
         {"solver": "svm_or", "sampler": "random", "params": {"lam": 0.01}, "probabilities": how}, table
     )
     test = table.rows(split.test)
-    ranker = Ranker(model.pipeline, model.threshold, "in", "out", model.calibrator)
+    ranker = Ranker(
+        model.pipeline,
+        threshold=model.threshold,
+        positive_label="in",
+        negative_label="out",
+        calibrator=model.calibrator,
+    )
     copy = skops.io.loads(skops.io.dumps(ranker), trusted=trusted_types(ranker))
     told = copy.predict_proba(test.X)
     assert np.allclose(told.sum(axis=1), 1)

@@ -1,0 +1,102 @@
+"""The list command: what can be named in a config, and what is in the store."""
+
+from rich.table import Table
+
+from flows.console import plain, wide_console
+from flows.waiting import waiting
+from tasks import catalogue, datasets
+
+
+def list_command(what: str) -> None:
+    """Print a table of what can be named in a config, of runs, or of models."""
+    tables = {
+        "datasets": _datasets,
+        "solvers": _solvers,
+        "samplers": _samplers,
+        "kernels": _kernels,
+        "runs": _runs,
+        "models": _models,
+    }
+    with waiting():
+        table = tables[what]()
+    wide_console().print(table if table.row_count else f"no {what} in this folder")
+
+
+def _datasets() -> Table:
+    table = Table(box=None)
+    table.add_column("name", no_wrap=True)
+    for title in ("rows", "features", "n+", "n-/n+"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("cached", no_wrap=True)
+    table.add_column("what it is", no_wrap=True)
+    for name, entry in datasets.entries().items():
+        numbers = ("" if n is None else f"{n:,}" for n in (entry.rows, entry.features, entry.n_pos))
+        ratio = "" if entry.ratio is None else f"{entry.ratio:.2f}"
+        table.add_row(name, *numbers, ratio, _whereabouts(entry), entry.title)
+    return table
+
+
+def _whereabouts(entry: datasets.DatasetEntry) -> str:
+    from tasks.fetch import cached
+
+    if entry.format == "sklearn":
+        return "built in"
+    return "yes" if all(cached(remote).is_file() for remote in entry.remotes) else "no"
+
+
+def _solvers() -> Table:
+    table = Table("name", "searched", "what it minimises and how", box=None)
+    for name, entry in catalogue.SOLVERS.items():
+        table.add_row(name, ", ".join(parameter for parameter, _ in (entry.grid, *entry.also)), entry.summary)
+    without = [name for name, entry in catalogue.SOLVERS.items() if not entry.takes_kernel]
+    table.caption_justify = "left"
+    table.caption = (
+        f"All but {', '.join(without)} also run in a kernel's space: `kernel: gaussian` in a config, "
+        "gaussian+SOLVER on the command line (aucflow list kernels). Any classifier of scikit-learn's kind is a solver "
+        "by its import path: sklearn.svm.SVC."
+    )
+    return table
+
+
+def _kernels() -> Table:
+    table = Table("name", "searched", "what it is", box=None)
+    for name, entry in catalogue.KERNELS.items():
+        table.add_row(name, entry.grid[0] if entry else "", entry.summary if entry else "the data's own features")
+    return table
+
+
+def _samplers() -> Table:
+    table = Table("name", "what it keeps or adds", box=None)
+    for name, entry in catalogue.SAMPLERS.items():
+        table.add_row(name, entry.summary if entry else "keep every training row")
+    table.caption_justify = "left"
+    table.caption = (
+        "SAMPLER+SOLVER on the command line, or SAMPLER_SOLVER: u1_zovr. Any sampler of imbalanced-learn's kind is one "
+        "by its import path: imblearn.under_sampling.NearMiss."
+    )
+    return table
+
+
+def _runs() -> Table:
+    from tasks import store
+    from tasks.runs import list_runs
+
+    table = Table("started (UTC)", "experiment", "run", "status", "AUC", "G-mean", box=None)
+    for row in list_runs(store.reader()) if store.exists() else ():
+        table.add_row(*map(plain, (row.started, row.experiment, row.name, row.status, row.auc, row.gmean)))
+    return table
+
+
+def _models() -> Table:
+    from tasks import registry, store
+
+    table = Table("model", "version", "made (UTC)", "aliases", "decision", box=None)
+    client = store.reader() if store.exists() else None
+    names = registry.models(client) if client else ()
+    for version in (version for name in names for version in registry.versions(client, name)):
+        made = version.created.strftime("%Y-%m-%d %H:%M")
+        decision = version.tags.get(f"{registry.PREFIX}decision", "")
+        table.add_row(
+            plain(version.model), str(version.number), made, plain(", ".join(version.aliases)), plain(decision)
+        )
+    return table
