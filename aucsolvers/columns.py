@@ -81,6 +81,10 @@ class TextImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return validate_data(self, X, dtype=object, ensure_all_finite=False, ensure_min_samples=least, reset=reset)
 
     def _clean(self, column):
+        if pd.api.types.infer_dtype(column, skipna=True) == "string":  # as our own reader has them: each value once
+            codes, texts = pd.factorize(column)
+            cleaned = [str(text).strip() or self.fill_value for text in texts]
+            return np.array([*cleaned, self.fill_value], dtype=object)[codes]  # -1 where one is missing: the last
         # value by value: factorising takes 1, 1.0 and True for one value, so a text would depend on the rows beside it
         missing = pd.isna(column)
         texts = [

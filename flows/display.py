@@ -13,9 +13,9 @@ SILENT = ("evaluate",)  # too short to be worth a line of its own
 
 
 def total_steps(config: ExperimentConfig) -> int:
-    """Return how many steps an experiment has: one per data set brought in, one per model fitted."""
+    """Return how many steps an experiment has: each data set, each model's search and fit, and the report."""
     models = config.validation.folds * config.validation.repeats + 1
-    return len(config.datasets) * (1 + len(config.methods) * models)
+    return len(config.datasets) * (1 + 2 * len(config.methods) * models) + 1
 
 
 @contextmanager

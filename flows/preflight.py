@@ -4,6 +4,9 @@ No server has started by then, and nothing is written but what is fetched, to th
 The tables stay in memory, where the flow finds them.
 """
 
+from collections.abc import Iterator
+
+from tasks import catalogue
 from tasks.cell import divide, plainly
 from tasks.configuration import DatasetConfig, ExperimentConfig
 from tasks.convert import convert
@@ -12,28 +15,58 @@ from tasks.download import download
 from tasks.errors import BadInput
 from tasks.lockfile import Lock
 from tasks.progress import announce
-from tasks.values import ConversionRule
+from tasks.values import ConversionRule, Prepared
+
+MOST_ROWS, MOST_PAIRS = 20_000, 10**9  # of a fit that takes seconds
 
 
-def preflight(config: ExperimentConfig) -> None:
-    """Raise BadInput if any data set cannot be used; of several, say which."""
+def preflight(config: ExperimentConfig) -> tuple[str, ...]:
+    """Raise BadInput if any data set cannot be used, of several saying which; return what else is good to know."""
+    told: list[str] = []
     for entry in config.datasets:
         announce("check", entry.name)
         try:
-            _check(entry, config)
+            told += long_fits(_check(entry, config), config)
         except BadInput as error:
             if len(config.datasets) == 1:
                 raise
             raise BadInput(f"Data set '{entry.name}': {error}") from None
+    return tuple(told)
 
 
-def _check(entry: DatasetConfig, config: ExperimentConfig) -> None:
+def _check(entry: DatasetConfig, config: ExperimentConfig) -> Prepared:
     raw = download.fn(entry.name, entry.source, entry.format, config.offline)
     dataset = convert.fn(raw, conversion_rule(entry, config.offline))
     if entry.is_as_published:
         lock = Lock()
         lock.record_counts(entry.key, check_counts(entry.name, find(entry.key), dataset, lock.counts(entry.key)))
-    divide(dataset, config, plainly)
+    return divide(dataset, config, plainly)
+
+
+def long_fits(prepared: Prepared, config: ExperimentConfig) -> Iterator[str]:
+    """Yield a sentence for each method that visits all pairs, or squared rows, of so many rows that fits take minutes.
+
+    Only of methods without a sampler: one that drops rows may leave few.
+    """
+    validation, dataset = config.validation, prepared.dataset
+    share, told = 1.0 - 1.0 / validation.folds, {}
+    rows, pairs = share * dataset.n_rows, share * share * dataset.n_pos * dataset.n_neg
+    if rows > MOST_ROWS:
+        words = f"{rows:,.0f} rows, whose time grows with their square"
+        told["squared rows"] = words, "u2 before it, or gaussian+svm_or,"
+    if pairs > MOST_PAIRS:
+        told["pairs"] = f"{pairs:,.0f} pairs, each of which is visited", "svm_or, which has the same objective,"
+    for method in config.methods:
+        visits = catalogue.solver(method.solver).visits
+        if method.sampler == "none" and visits in told:
+            what, instead = told[visits]
+            candidates = len(method.candidates(config.preprocessing.scales))
+            each = 1 + (candidates * validation.inner_folds if candidates > 1 else 0)
+            fits = each * (validation.folds * validation.repeats + 1)
+            yield (
+                f"{dataset.name}, {method.label}: {fits:,} fits of about {what}: that may be minutes a fit. "
+                f"Take {instead} if that is too long."
+            )
 
 
 def conversion_rule(entry: DatasetConfig, offline: bool = False) -> ConversionRule:

@@ -19,7 +19,8 @@ def ready(experiment: ExperimentConfig, module: str) -> Iterator[Any]:
     from flows.preflight import preflight
     from tasks.prefect_server import server_of_this_process
 
-    preflight(experiment)
+    for sentence in preflight(experiment):
+        _say(sentence)
     announce("start", "Prefect and MLflow")
     server = server_of_this_process()
     flow = import_module(module)
@@ -43,7 +44,7 @@ def recover() -> None:
     store.reader()
     client, ledger = store.open_store(), store.ledger()
     for sentence in (*end_interrupted_runs(client, ledger), *registry.recover(client, ledger)):
-        Console(stderr=True).print(f"aucflow: {sentence}", highlight=False, soft_wrap=True)
+        _say(sentence)
 
 
 def recover_flow_runs() -> None:
@@ -54,4 +55,8 @@ def recover_flow_runs() -> None:
 
     with get_client(sync_client=True) as client:
         for sentence in end_interrupted_flow_runs(client):
-            Console(stderr=True).print(f"aucflow: {sentence}", highlight=False, soft_wrap=True)
+            _say(sentence)
+
+
+def _say(sentence: str) -> None:
+    Console(stderr=True).print(f"aucflow: {sentence}", highlight=False, soft_wrap=True)

@@ -38,6 +38,7 @@ class Entry:
     grid: tuple[str, tuple[float, ...]] | None = None  # the parameter that inner cross-validation chooses
     takes_kernel: bool = True  # a solver of linear scores: a kernel's features may take the place of the data's
     also: tuple[tuple[str, tuple[float, ...]], ...] = ()  # further parameters that inner cross-validation chooses
+    visits: str = "rows"  # or "squared rows", or "pairs": what the time of a fit grows with
 
     @property
     def is_ours(self) -> bool:
@@ -92,13 +93,16 @@ SOLVERS: dict[str, Entry] = {
         "pairwise hinge, stochastic gradient without dual variables",
         (),
         _LAMBDA,
+        visits="pairs",
     ),
     "ls_svm": Entry("aucsolvers:LSSVM", "pairwise square loss, solved exactly", (), _LAMBDA),
     "oam_seq": Entry(
         "aucsolvers:OAMSeq", "pairwise hinge, online with reservoirs, pair by pair", _FITTED_WHOLE, _LAMBDA
     ),
     "oam_gra": Entry("aucsolvers:OAMGra", "pairwise hinge, online with reservoirs, gradient", _FITTED_WHOLE, _LAMBDA),
-    "oam_inf": Entry("aucsolvers:OAMInf", "pairwise hinge, online, every row kept", _FITTED_WHOLE, _LAMBDA),
+    "oam_inf": Entry(
+        "aucsolvers:OAMInf", "pairwise hinge, online, every row kept", _FITTED_WHOLE, _LAMBDA, visits="pairs"
+    ),
     "opauc": Entry("aucsolvers:OPAUC", "pairwise square loss, online with running covariances", _FITTED_WHOLE, _LAMBDA),
     "solam": Entry(
         "aucsolvers:SOLAM", "pairwise square loss, online saddle point, memory O(d)", _FITTED_WHOLE, _LAMBDA
@@ -125,6 +129,7 @@ SOLVERS: dict[str, Entry] = {
         (("kernel", "rbf"),),
         ("C", C_GRID),
         takes_kernel=False,
+        visits="squared rows",
     ),
     "margin_mean": Entry(
         "aucsolvers:MarginMeanSVM",
@@ -139,6 +144,7 @@ SOLVERS: dict[str, Entry] = {
         ("lam2", GAUSSIAN_LAM2_GRID),
         takes_kernel=False,
         also=(_GAMMA,),
+        visits="squared rows",
     ),
     "zovr": Entry(
         "aucsolvers:ZOVR",

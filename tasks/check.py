@@ -4,6 +4,7 @@ Everything is found without densifying a sparse matrix: rows are compared by 64-
 """
 
 import re
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,11 @@ from scipy.sparse import csr_matrix
 
 from aucsolvers.metrics import auc
 from tasks.arff import NUMBER
-from tasks.convert import load
+from tasks.convert import convert, load
 from tasks.errors import BadInput
 from tasks.split import NOTHING, HeldOut, row_keys, split
 from tasks.stage import stage
-from tasks.values import Dataset, Finding, Split, Table
+from tasks.values import ConversionRule, Dataset, Finding, RawFile, Split, Table
 
 SEPARATES = 0.999  # a column whose AUC alone is above this, or below one minus this
 NEARLY_ALL = 0.999  # a column with this share of one value, and others beside it, is nearly constant
@@ -43,6 +44,15 @@ def check(
     BadInput
         If a class has fewer rows than there are folds, or copies that must stay together leave a fold without a class.
     """
+    return _findings(dataset.raw, dataset.rule, folds, repeats, seed, grouped, held_out)
+
+
+@lru_cache(maxsize=4)
+def _findings(
+    raw: RawFile, rule: ConversionRule, folds: int, repeats: int, seed: int, grouped: bool, held_out: HeldOut
+) -> tuple[Finding, ...]:
+    """Return those of the last few data sets without looking again: a flow asks for what came out before it began."""
+    dataset = convert.fn(raw, rule)
     table = load(dataset)
     refuse_small_classes(dataset, folds)
     keys = row_keys(table.X)

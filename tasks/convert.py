@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from scipy.sparse import csr_matrix
 
 from aucsolvers.columns import plain_column
@@ -45,6 +46,7 @@ class _Converted:
 def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
     """Return the data set that this rule makes of a raw file; `load` brings its arrays."""
     converted = _read_and_convert(raw, rule)
+    pa.default_memory_pool().release_unused()  # what reading took: of Parquet, as much again as the arrays
     X = converted.table.X
     frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame()
     missing = {name: int(count) for name, count in frame.isna().sum().items() if count}

@@ -40,7 +40,7 @@ UTF_8_MARK = b"\xef\xbb\xbf"
 _PAGES = (b"<!doctype", b"<html", b"<head", b"<body", b"<script", b"<?xml", b"<!--")
 _FOREIGN = {
     b"PAR1": "a Parquet file",
-    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"PK\x03\x04": "a zip archive (gz, bz2 and xz are read as they are) or an Excel workbook",
     b"PK\x05\x06": "an empty zip archive",
     b"7z\xbc\xaf": "a 7-Zip archive",
     b"Rar!": "a RAR archive",

@@ -81,8 +81,7 @@ def choose(
     """Return the choice for one split, from its training rows."""
     start = time.perf_counter()
     found = search_parameters(table.rows(split.train), method, config, seed, tell)
-    if len(found[MEAN]) > 1:
-        tell(done=True)
+    tell(done=True)
     return Choice(split.fold, best_candidate(method.main_parameter, found), found, time.perf_counter() - start)
 
 
@@ -109,9 +108,12 @@ def search_parameters(
     rule, scores = threshold_rule(train, splits, method, config), []
     crossed = config.validation.select_by == "gmean" and rule != "training"
     for inner in splits:
+        own, of_split = seed_for(seed, "inner", inner.fold), []
         tell(detail=f"{inner.fold + 1}/{len(splits)}")
-        own = seed_for(seed, "inner", inner.fold)
-        scores.append(list(_validation_scores(train, inner, method, config, own, crossed)))
+        for score in _validation_scores(train, inner, method, config, own, crossed):
+            of_split.append(score)
+            tell(detail=f"{inner.fold + 1}/{len(splits)}, {len(of_split)}/{len(tried)}")
+        scores.append(of_split)
     usable = _fitted_everywhere(scores, tried, method)
     scores = [[of_split[place] for place in usable] for of_split in scores]
     if crossed:

@@ -37,13 +37,11 @@ def train(
     """Fit one model per split, ``config.workers`` at a time; the result does not depend on how many."""
     table = load(dataset)
     tell = partial(announce, "train", dataset.name, method.label)
-    searched = len(method.candidates(config.preprocessing.scales)) > 1
 
     def one(split: Split, sample: Sample, choice: Choice) -> FittedModel:
         tell(split.fold)
         model = fit_model(table, split, sample, choice, method, config, seed_for(seed, "train", split.fold))
-        if not searched:  # else the search was the step, for it took the time
-            tell(split.fold, done=True)
+        tell(split.fold, done=True)
         return model
 
     models = each(one, zip(splits, samples, choices, strict=True), config.workers)

@@ -40,7 +40,10 @@ def draw_sample(
     """Return the training rows that the sampler keeps, and the preprocessing fitted on all training rows."""
     train = table.rows(split.train)
     fitted = make_preprocessing(train.X, preprocessing, takes_sparse(method)).fit(train.X)
-    drawn = _draw(transform(fitted, train.X), train.y, method, seed)
+    if catalogue.sampler(method.sampler) is None:
+        drawn = Drawn(np.arange(len(train.y)), method.sampler)
+    else:
+        drawn = _draw(transform(fitted, train.X), train.y, method, seed)
     y = train.y[drawn.kept]
     return Sample(
         fold=split.fold,
@@ -103,8 +106,6 @@ def refuse_to_sample(method: MethodConfig, y: np.ndarray) -> None:
 def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed: int) -> Drawn:
     """Run the method's sampler and return what it kept and added; ``auto`` decides by the ratio."""
     entry = catalogue.sampler(method.sampler)
-    if entry is None:
-        return Drawn(np.arange(len(y)), method.sampler)
     sampler = entry.build_seeded(seed, **method.sampler_settings)
     _fit_neighbours(sampler, y, method)
     # of two equally large classes our samplers spare the one that sorts first: the positive one, then

@@ -15,7 +15,12 @@ from installed import claims, environment
 
 from flows import api
 from flows.api import run
+from flows.display import total_steps
+from flows.quiet import quiet
+from flows.run import run_flow
+from tasks.configuration import parse_config
 from tasks.errors import BadInput
+from tasks.progress import listening
 from tasks.runs import list_runs
 from tasks.store import existing
 
@@ -106,6 +111,33 @@ def test_a_config_runs_with_options_on_top(tmp_path, monkeypatch):
     result = run(config=tmp_path / "two.yaml", folds=2)
     assert [cell.method for cell in result.results] == ["ls_svm", "svm_or"]
     assert {len(cell.evaluations) for cell in result.results} == {2}
+
+
+def test_the_bar_is_full_when_the_report_is_there(tmp_path, monkeypatch):
+    """It was full, and its clock stood, while models were still fitted."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    claims().to_csv("claims.csv", index=False)
+    config = parse_config(
+        {
+            "datasets": [{"source": "claims.csv", "target": "fraud", "positive": "yes"}],
+            "methods": ["ls_svm", {"solver": "svm_or", "params": {"lam": 0.1}}],
+            "validation": {"folds": 2, "inner_folds": 2},
+        },
+        "a test",
+    )
+    steps = []
+    with quiet(), listening(steps.append):
+        run_flow(config)
+    done = [step.stage for step in steps if step.done]
+    assert len(done) + 1 == total_steps(config) == 14
+    assert done[0] == "split" and {stage: done.count(stage) for stage in ("search", "train")} == {
+        "search": 6,
+        "train": 6,
+    }
+    details = [step.detail for step in steps if (step.method, step.fold, bool(step.detail)) == ("ls_svm", 0, True)]
+    assert details == [f"{inner}/2{rest}" for inner in (1, 2) for rest in ("", *(f", {n}/5" for n in range(1, 6)))]
+    assert steps[-1].stage == "track"
 
 
 @pytest.mark.parametrize(
