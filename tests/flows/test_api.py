@@ -131,10 +131,7 @@ def test_the_bar_is_full_when_the_report_is_there(tmp_path, monkeypatch):
         run_flow(config)
     done = [step.stage for step in steps if step.done]
     assert len(done) + 1 == total_steps(config) == 14
-    assert done[0] == "split" and {stage: done.count(stage) for stage in ("search", "train")} == {
-        "search": 6,
-        "train": 6,
-    }
+    assert (done[0], done.count("search"), done.count("train")) == ("split", 6, 6)
     details = [step.detail for step in steps if (step.method, step.fold, bool(step.detail)) == ("ls_svm", 0, True)]
     assert details == [f"{inner}/2{rest}" for inner in (1, 2) for rest in ("", *(f", {n}/5" for n in range(1, 6)))]
     assert steps[-1].stage == "track"

@@ -25,8 +25,8 @@ def test_squared_rows_of_many_are_told_of_with_how_many_fits():
     """15 candidates for 3 inner folds and one fit after them, for 5 folds and the refit."""
     (sentence,) = told(1000, 29_000, "margin_mean_rbf", "svm_or", "u2+margin_mean_rbf", "linear_svm")
     assert sentence == (
-        "claims, margin_mean_rbf: 276 fits of about 24,000 rows, whose time grows with their square: that may be minutes "
-        "a fit. Take u2 before it, or gaussian+svm_or, if that is too long."
+        "claims, margin_mean_rbf: 276 fits of about 24,000 rows, whose time grows with their square: that may be "
+        "minutes a fit. Take u2 before it, or gaussian+svm_or, if that is too long."
     )
     assert told(1000, 24_000, "margin_mean_rbf") == []
     assert "11 fits" in told(1000, 29_000, {"solver": "kernel_svm", "params": {"C": 1}}, folds=10)[0]
