@@ -24,7 +24,7 @@ from aucsolvers._rows import FULL, checked_rows, filled_up, squared_norms
 from aucsolvers._transaction import transactional
 from aucsolvers.kernel_svm import origin_of, scale_gamma
 
-KERNELS = {"gaussian": "rbf", "polynomial": "polynomial"}  # our name: scikit-learn's
+KERNELS = {"rbf": "rbf", "poly": "polynomial"}  # our name, and KernelSVM's: that of scikit-learn's function
 BLOCK_ROWS = 21 * FULL  # transformed at a time: beside the features only these rows' kernel values take memory
 SQUARES = 8  # matrices of n_components x n_components that the singular value decomposition takes, and what led to it
 
@@ -37,7 +37,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     Parameters
     ----------
-    kernel : {"gaussian", "polynomial"}, default="gaussian"
+    kernel : {"rbf", "poly"}, default="rbf"
         k(x, z) = exp(-gamma ||x - z||^2), or (gamma x'z + coef0)^degree.
     gamma : "scale" or float, default="scale"
         > 0; "scale" is 1/(n_features * variance of all entries of X), or 1 if that variance is 0, as KernelSVM's.
@@ -65,7 +65,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         scikit-learn's transformer, fitted to the landmarks.
     centre_ : ndarray of shape (n_features,) or None
         What rows are moved by before the Gaussian kernel, for the rounding of their distances; None for sparse rows as
-        a rule, and for "polynomial".
+        a rule, and for "poly".
     origin_ : ndarray of shape (n_components_,)
         The mean of the landmarks' features, which is subtracted: pairwise losses do not see it, univariate ones without
         a bias (UniExp) need it.
@@ -103,7 +103,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def __init__(
         self,
-        kernel="gaussian",
+        kernel="rbf",
         *,
         gamma="scale",
         gamma_factor=1.0,
@@ -160,7 +160,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.landmarks_ = _draw(X, y, self.n_components_, as_generator(self.random_state))
         self.gamma_ = float(self.gamma_factor) * (scale_gamma(X) if isinstance(self.gamma, str) else float(self.gamma))
         landmarks = X[self.landmarks_]
-        self.centre_ = origin_of(landmarks, self.gamma_) if self.kernel == "gaussian" else None
+        self.centre_ = origin_of(landmarks, self.gamma_) if self.kernel == "rbf" else None
         landmarks = self._moved(landmarks)
         self._refuse_overflow(landmarks)
         self.nystroem_ = Nystroem(
@@ -190,7 +190,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _refuse_overflow(self, landmarks):
         """Raise ValueError if a power of the largest product is no number: of no use to an eigenvalue decomposition."""
-        if self.kernel != "polynomial":
+        if self.kernel != "poly":
             return
         with np.errstate(over="ignore"):
             largest = (self.gamma_ * squared_norms(landmarks).max() + float(self.coef0)) ** int(self.degree)

@@ -187,13 +187,13 @@ KERNELS: dict[str, Entry | None] = {
     "gaussian": Entry(
         _FEATURES,
         "exp(-gamma |x - z|^2) on the span of 256 training rows (n_components)",
-        (("kernel", "gaussian"), ("degree", 3), ("coef0", 1.0)),  # the last two play no part in it
+        (("kernel", "rbf"), ("degree", 3), ("coef0", 1.0)),  # the last two play no part in it
         _GAMMA,
     ),
     "polynomial": Entry(
         _FEATURES,
         "(gamma x'z + 1)^3 (degree, coef0) on the span of 256 training rows",
-        (("kernel", "polynomial"),),
+        (("kernel", "poly"),),
         _GAMMA,
     ),
 }
