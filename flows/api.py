@@ -1,21 +1,15 @@
 """From Python: an experiment on a DataFrame or a file, with the checks, store and report of the command line."""
 
-import hashlib
-import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-from pyarrow import parquet
 
 from flows.quiet import quiet
 from tasks.errors import BadInput
-from tasks.fetch import home
+from tasks.frames import keep
 from tasks.values import ExperimentResult
 
 
@@ -77,7 +71,7 @@ def run(
         if isinstance(data, pd.DataFrame):
             # the file's name holds a digest; what is drawn at random goes by the data set's name
             name = name or "frame"
-            options |= {"data": str(_kept(data, name)), "dataset": name, "name": name}
+            options |= {"data": str(keep(data, name)), "dataset": name, "name": name}
         elif data is not None:
             options["data"] = str(data)
         return run_flow(make_config(None if config is None else str(config), options))[0]
@@ -86,20 +80,3 @@ def run(
 def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
     """Return several texts, or the one that stands alone and whose letters are no texts of their own."""
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _kept(frame: pd.DataFrame, name: str) -> Path:
-    """Write a DataFrame as Parquet, the digest of its contents in the file's name; return where."""
-    folder = home() / "frames"
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f"draft-{uuid4().hex}"  # a name of this call's own: other threads may have frames of theirs
-    try:
-        plain = frame.reset_index(drop=True).rename(columns=str)
-        parquet.write_table(pa.Table.from_pandas(plain, preserve_index=False), draft)
-    except (pa.ArrowException, ValueError, TypeError) as error:
-        draft.unlink(missing_ok=True)
-        raise BadInput(f"Expected columns of numbers, texts or dates, each name once, got: {error}. Mend it.") from None
-    stem = re.sub(r"[^\w.-]", "_", name)
-    target = folder / f"{stem}-{hashlib.sha256(draft.read_bytes()).hexdigest()[:12]}.parquet"
-    os.replace(draft, target)
-    return target

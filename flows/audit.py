@@ -22,7 +22,7 @@ from flows.console import FINDING, plain, print_json, wide_console
 from flows.waiting import waiting
 from tasks import registry, store
 from tasks.errors import BadInput, RunFailed, in_short, nearest
-from tasks.files import replacing
+from tasks.pages import refuse_no_file, write_page
 from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, REPLACED, Line, Story, count, render_page, tell
 from tasks.verify import Tell, Verdict, models_told, verify
 from tasks.verify_runs import Discrepancy
@@ -54,11 +54,11 @@ def audit_command(target: str, as_json: bool = False, html: str | None = None, d
             "Expected mlruns/mlflow.db in this folder, found only a ledger. `aucflow audit verify` reads it."
         )
     if html is not None:
-        _refuse_no_file(Path(html))
+        refuse_no_file(Path(html))
     with waiting("checking"):
         story = _told(client, target, deep)
     if html is not None:
-        _write_page(Path(html), render_page(story))
+        write_page(Path(html), render_page(story))
     if as_json:
         print_json(story.as_dict())
     else:
@@ -74,20 +74,6 @@ def _told(client: MlflowClient, target: str, deep: bool) -> Story:
     except (MlflowException, SQLAlchemyError, TypeError) as error:  # of rows that MLflow cannot have written
         words = in_short(error).rstrip(".")
         raise RunFailed(f"Expected a store that can be read, got: {words}. Run `aucflow audit verify`.") from error
-
-
-def _refuse_no_file(path: Path) -> None:
-    if path.is_dir() or not path.parent.is_dir():
-        raise BadInput(f"Expected a file in a folder that there is for --html, got {path}. Name another.")
-
-
-def _write_page(path: Path, page: str) -> None:
-    """Write a page whole or not at all."""
-    try:
-        with replacing(path) as draft:
-            draft.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"Expected a file for --html that can be written, got {path}: {error.strerror}.") from error
 
 
 def verify_command(as_json: bool = False, deep: bool = False) -> int:

@@ -12,14 +12,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from installed import claims, environment
+from pyarrow import parquet
 
-from flows import api
 from flows.api import run
 from flows.display import total_steps
 from flows.quiet import quiet
 from flows.run import run_flow
 from tasks.configuration import parse_config
 from tasks.errors import BadInput
+from tasks.frames import keep
 from tasks.progress import listening
 from tasks.runs import list_runs
 from tasks.store import existing
@@ -80,16 +81,16 @@ def test_a_file_keeps_its_own_name(tmp_path, monkeypatch):
 def test_frames_of_two_threads_are_kept_apart(tmp_path, monkeypatch):
     """Both are written before either has its name: by one name for the draft, one thread trained on the other's."""
     monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
-    together, write = Barrier(2, timeout=60), api.parquet.write_table
+    together, write = Barrier(2, timeout=60), parquet.write_table
 
     def write_at_once(*arguments):
         write(*arguments)
         together.wait()
 
-    monkeypatch.setattr(api.parquet, "write_table", write_at_once)
+    monkeypatch.setattr(parquet, "write_table", write_at_once)
     frames = [claims(), claims().iloc[::-1].reset_index(drop=True)]
     with ThreadPoolExecutor(2) as threads:
-        paths = list(threads.map(api._kept, frames, ["frame", "frame"]))
+        paths = list(threads.map(keep, frames, ["frame", "frame"]))
     for frame, path in zip(frames, paths, strict=True):
         pd.testing.assert_frame_equal(pd.read_parquet(path), frame, check_dtype=False)
     assert sorted((tmp_path / "home" / "frames").iterdir()) == sorted(paths)

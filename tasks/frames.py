@@ -1,0 +1,31 @@
+"""Frames: a DataFrame becomes a file, so that a run can be traced to its data."""
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from uuid import uuid4
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
+
+from tasks.errors import BadInput
+from tasks.fetch import home
+
+
+def keep(frame: pd.DataFrame, name: str) -> Path:
+    """Write a DataFrame as Parquet, the digest of its contents in the file's name; return where."""
+    folder = home() / "frames"
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f"draft-{uuid4().hex}"  # a name of this call's own: other threads may have frames of theirs
+    try:
+        plain = frame.reset_index(drop=True).rename(columns=str)
+        parquet.write_table(pa.Table.from_pandas(plain, preserve_index=False), draft)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        draft.unlink(missing_ok=True)
+        raise BadInput(f"Expected columns of numbers, texts or dates, each name once, got: {error}. Mend it.") from None
+    stem = re.sub(r"[^\w.-]", "_", name)
+    target = folder / f"{stem}-{hashlib.sha256(draft.read_bytes()).hexdigest()[:12]}.parquet"
+    os.replace(draft, target)
+    return target
