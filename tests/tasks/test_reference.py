@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from sample_results import experiment
 
-from tasks.configuration import is_number
+from tasks.configuration import is_number, load_config
 from tasks.reference import beside, in_short, load_reference
 from tasks.report import console_report, render_html, summary_rows
 from tasks.values import UNCERTIFIED, Table
@@ -34,8 +34,28 @@ def test_the_sources_figures_are_all_there():
     assert len(reference.figures) == 16 * 2 * 3
     assert "i5-4590" in reference.machine
     assert "Lu, Zhang, Cai" in reference.source
-    (slowest,) = [f for f in reference.figures if f.total_seconds > 5000]
-    assert (slowest.dataset, slowest.method, slowest.gmean_test_pct) == ("page_blocks0", "MWMOTE", 61.99)
+    (slowest,) = [f for f in reference.figures if f.total_s > 5000]
+    assert (slowest.dataset, slowest.label, slowest.test_pct) == ("page_blocks0", "MWMOTE, gaussian", 61.99)
+
+
+def test_the_suite_of_aucs_has_the_sources_sets_and_methods():
+    config, reference = load_config("jiang2014"), load_reference("jiang2014")
+    assert reference.score == "auc" and len(reference.figures) == 10 * 4
+    assert {figure.dataset for figure in reference.figures} == {dataset.name for dataset in config.datasets}
+    ours = {method.label for method in config.methods}
+    assert {figure.label for figure in reference.figures} == ours - {"svm_or"}
+
+
+def test_aucs_stand_beside_aucs_without_seconds_that_are_not_told():
+    result = named_as(experiment(), ["sonar", "mine"], reference="jiang2014")
+    table = beside(result)
+    (row,) = table["rows"]
+    assert [f.test_pct for f in row["theirs"]] == pytest.approx([86.11, 86.52, 86.50, 86.53])
+    first = result.results[0]
+    assert row["ours"][0]["mean"] == 100 * first.mean_sd("auc")[0]
+    assert in_short(table).startswith("of 1 sets, test AUC above every figure")
+    page = render_html(result)
+    assert '<td class="n">86.5</td>' in page and "Mean test AUC in percent" in page and "The source’s" not in page
 
 
 def test_without_a_reference_or_a_set_of_it_nothing_is_said():
@@ -49,11 +69,11 @@ def test_ours_and_theirs_stand_in_one_row_and_the_better_is_bold():
     result = replace(result, facts=result.facts | {"machine": "a machine of ours"})
     table = beside(result)
     (row,) = table["rows"]
-    assert [f.gmean_test_pct for f in row["theirs"]] == [38.53, 64.71, 53.16, 69.04, 81.55, 70.55]
+    assert [f.test_pct for f in row["theirs"]] == [38.53, 64.71, 53.16, 69.04, 81.55, 70.55]
     assert table["labels"][1] == "UZOVR, linear"
     first = result.results[0]
     assert row["ours"][0] == {
-        "gmean": 100 * first.mean_sd("gmean")[0],
+        "mean": 100 * first.mean_sd("gmean")[0],
         "se": pytest.approx(100 * np.std(first.fold_values("gmean"), ddof=1) / np.sqrt(len(first.evaluations))),
         "seconds": first.seconds,
         "above": 100 * first.mean_sd("gmean")[0] > 81.55,
