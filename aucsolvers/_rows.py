@@ -362,10 +362,10 @@ def add_scaled(target, factor, other):
         target[f] += factor * other[f]
 
 
-def most_readings(rows):
-    """Return how often a solver that is not told may read all rows: ENTRIES_READ entries, but within limits."""
+def most_readings(rows, entries_read=ENTRIES_READ):
+    """Return how often a solver that is not told may read all rows: so many entries, but within limits."""
     entries = rows.nnz if sparse.issparse(rows) else rows.size
-    return int(min(max(ENTRIES_READ / max(entries, 1), LEAST_READINGS), MOST_READINGS))
+    return int(min(max(entries_read / max(entries, 1), LEAST_READINGS), MOST_READINGS))
 
 
 # Row operations --------------------------------------------------------------------------------------------------

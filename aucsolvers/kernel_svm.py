@@ -301,7 +301,7 @@ class KernelSVM(BinaryScorer):
     @property
     def gamma_(self):
         """The gamma in use, of the kernels that have one."""
-        if self.kernel == "linear":
+        if self._kernel_in_use() == "linear":
             raise AttributeError("gamma_ exists for kernel='rbf' and 'poly' only, not for 'linear'")
         check_is_fitted(self)
         return self._kernel.gamma
@@ -309,17 +309,21 @@ class KernelSVM(BinaryScorer):
     @property
     def coef_(self):
         """The weight vector, shape (1, n_features), of the linear kernel; no other has one in the space of X."""
-        if self.kernel != "linear":
-            raise AttributeError(f"coef_ exists for kernel='linear' only, not for {self.kernel!r}")
+        if self._kernel_in_use() != "linear":
+            raise AttributeError(f"coef_ exists for kernel='linear' only, not for {self._kernel_in_use()!r}")
         check_is_fitted(self)
         return self._weights[np.newaxis]
+
+    def _kernel_in_use(self):
+        """Return the kernel's name: of a fitted model the one that it was fitted with, whatever was set since."""
+        return self._kernel.name if "_kernel" in vars(self) else self.kernel
 
     def decision_function(self, X):
         """Return the scores, shape (n_samples,): positive means ``classes_[1]``."""
         check_is_fitted(self)
         X = validate_rows(self, X)
         if self._kernel.name == "linear":
-            return row_scores(X, self.coef_.ravel()) + self.intercept_[0]
+            return row_scores(X, self._weights) + self.intercept_[0]
         return self._kernel.scores(X, self.support_vectors_, self.dual_coef_.ravel())
 
 

@@ -214,6 +214,7 @@ def best_gmean_threshold(y, scores, *, tied_within=0.0):
     return float(low + tied_within if high is None else between(low, high))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of squares
 def tie_width(scores):
     """Return up to which difference scores count as equal, for ``best_gmean_threshold``: 1e-5 of their spread.
 

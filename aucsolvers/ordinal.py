@@ -49,8 +49,9 @@ METHODS = ("newton", "cutting_plane")
 # Half widths of bands: the first holds all pairs at w = 0, so that its Newton step solves least squares; in bands below
 # the last, the rounding of scores decides which pairs are in.
 WIDEST, NARROWEST = 1.0, 1e-9
-# Half width from which slopes are summed pair by pair, however many: differences of sums round to more than they are
-PAIR_BY_PAIR = 1e-5
+# Half width below which sums of slopes begin anew here and there: differences of longer ones round to more than they
+# are.
+NARROW = 1e-5
 NARROWING, LEAST_NARROWING = 5.0, 2.0  # most and least that a band shrinks at once: one to four Newton steps a band
 PREDICTED_NARROWING = 1000.0  # most where all pairs stay in the band: the minimum in the next one is known exactly
 # The pairs in a band fall as its width to the power 1 where they are spread evenly, to the power 0 where all stay.
@@ -1029,10 +1030,15 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
         closed[b] += 1
         n_pairs += np.int64(b) - np.int64(a)
     # 3. the slopes of their runs, pair by pair where that is no more work than there are rows
-    one_by_one = not squared and (width < PAIR_BY_PAIR or n_pairs <= n + m)
+    one_by_one = not squared and n_pairs <= n + m
+    is_narrow = not squared and not one_by_one and width < NARROW
+    if is_narrow:
+        _add_slopes_in_narrow_band(ordered, first, last, many, width, of_places, of_many)
     for j in range(m):
         a, b, top = first[j], last[j], many[j] + 1.0 + reach
-        if one_by_one:
+        if is_narrow:
+            of_many[j] += a
+        elif one_by_one:
             of_many[j] = a + _add_slopes(ordered, a, b, top, steep, of_places)
         elif b > 0:
             of_many[j] = a + steep * ((b - a) * (top - lowest) - (sums[b] - sums[a]))
@@ -1043,10 +1049,52 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
                 moment[b] -= many[j] + 1.0
         total += of_many[j]
     # 4. each place
-    steepness = 0.0 if one_by_one else steep
+    steepness = 0.0 if one_by_one or is_narrow else steep
     members, beyond = _sum_slopes(ordered, m, opened, closed, moment, steepness, reach, squared, of_places)
-    magnified = 1.0 if one_by_one else max(1.0, steep)
+    magnified = 1.0 if one_by_one or is_narrow else max(1.0, steep)
     return first, last, members, beyond, of_places, of_many, loss, total, magnified
+
+
+@kernel()
+def _add_slopes_in_narrow_band(ordered, first, last, many, width, of_places, of_many):
+    """Add the slopes (u + width) / (2 width) of all pairs in the band to of_places and of_many.
+
+    Sums from the lowest score on would be rounded by a part of the band's width. Here they begin anew wherever a score
+    is more than four widths above where they began, of which places a run has at most one; and what a place has follows
+    from what the one before has, of runs that both are in.
+    """
+    n, m, steep = len(ordered) - 1, len(many), 0.5 / width
+    begin, within, start, total = np.empty(n, dtype=np.int64), np.empty(n), np.int64(0), 0.0
+    for q in range(n):
+        if ordered[q] - ordered[start] > 4.0 * width:
+            start, total = np.int64(q), 0.0
+        total += ordered[q] - ordered[start]
+        begin[q], within[q] = start, total
+    opened, closed = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    opening, closing = np.zeros(n), np.zeros(n)
+    for j in range(m):
+        a, b, edge = np.int64(first[j]), np.int64(last[j]), many[j] + 1.0
+        if a == b:
+            continue
+        start, before, top = begin[b - 1], begin[a], edge + width
+        if start > a:  # the run is in two parts
+            total = (b - start) * (top - ordered[start]) - within[b - 1]
+            total += (start - a) * (top - ordered[before]) - within[start - 1]
+        else:
+            total = (b - a) * (top - ordered[before]) - within[b - 1]
+        of_many[j] += steep * (total + (within[a] - (ordered[a] - ordered[before])))
+        opened[a] += 1
+        opening[a] += edge - ordered[a]
+        if b < n:
+            closed[b] += 1
+            closing[b] += edge - ordered[b - 1]
+    inside, excess = 0, 0.0  # of the runs that a place is in, their number and the sum of 1 + many[j] - ordered[q]
+    for q in range(n):
+        inside -= closed[q]
+        excess = excess - closing[q] - inside * (ordered[q] - ordered[q - 1]) if inside > 0 else 0.0
+        inside += opened[q]
+        excess += opening[q]
+        of_places[q] += steep * (excess + inside * width)
 
 
 @kernel()

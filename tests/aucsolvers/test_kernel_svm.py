@@ -867,3 +867,14 @@ def test_steps_go_on_until_the_gap_with_its_rounding_is_met(monkeypatch):
     svm = KernelSVM(gamma=1.0, tol=1e-2).fit(X, y)
     assert svm.status_ == "converged" and svm.n_iter_ > plain.n_iter_
     assert rounding < svm.dual_gap_ <= 1e-2 * svm.objective_
+
+
+@pytest.mark.parametrize("kernels", [("linear", "rbf"), ("rbf", "linear"), ("poly", "linear"), ("linear", "poly")])
+def test_a_fitted_model_answers_as_before_when_another_kernel_is_set(kernels):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    model = KernelSVM(kernel=kernels[0]).fit(X, X[:, 0] > 0.5)
+    scores, has_weights = model.decision_function(X), hasattr(model, "coef_")
+    model.set_params(kernel=kernels[1])
+    assert_array_equal(model.decision_function(X), scores)
+    assert has_weights == hasattr(model, "coef_") == (kernels[0] == "linear") != hasattr(model, "gamma_")

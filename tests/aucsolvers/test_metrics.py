@@ -196,6 +196,10 @@ class TestThreshold:
     def test_equal_scores_have_no_width(self):
         assert metrics.tie_width(np.ones(7)) == 0.0
 
+    @pytest.mark.filterwarnings("error")
+    def test_scores_whose_squares_overflow_have_a_width_by_their_range(self):
+        assert metrics.tie_width(np.array([1e300, -1e300, 1e305])) == pytest.approx(1.00001e300)
+
     def test_a_width_that_overflowed_is_none(self):
         assert metrics.best_gmean_threshold([0, 1], [1e300, 1e305], tied_within=np.inf) < 1e305
 

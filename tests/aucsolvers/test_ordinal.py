@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
@@ -21,7 +22,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import ordinal as module
-from aucsolvers._ranking import bucket_grid
+from aucsolvers._ranking import ascending, bucket_grid
 from aucsolvers._rows import squared_norms
 from aucsolvers.metrics import auc, pairwise_hinge_gradient, pairwise_hinge_objective, pairwise_square_objective
 from aucsolvers.ordinal import SVMOR, cutting_planes, newton
@@ -963,3 +964,37 @@ def test_slopes_are_feasible_where_scores_are_rounded_to_a_tenth_of_the_band():
             few, many = np.array([1e6 + 1.0 + step * digit]), np.array([1e6])
             *_, of_few, of_many, _, total, _ = module._sum_pairs(*bucket_grid(few), many, width, False)
             assert 0.0 <= of_few[0] <= 1.0 and 0.0 <= of_many[0] <= 1.0 and 0.0 <= total <= 1.0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_slopes_of_many_pairs_in_a_narrow_band_are_those_of_the_pairs(seed):
+    """Scores of a few values, in bands that hold a constant part of all pairs: each was summed by itself, in O(n^2)."""
+    rng = np.random.default_rng(seed)
+    n, m, width = rng.integers(2, 60), rng.integers(2, 80), 10.0 ** rng.uniform(-9.0, -5.01)
+    values = rng.normal(size=rng.integers(1, 4))
+    pos = rng.choice(values, n) + width * rng.choice([0.0, 0.3, 1.0, 2.5], n) * rng.normal(size=n)
+    neg = rng.choice(values, m) - 1.0 + width * rng.choice([0.0, 0.5, 2.0], m) * rng.normal(size=m)
+    grid = bucket_grid(ascending(pos))
+    first, last, members, _, of_places, of_many, _, total, magnified = module._sum_pairs(*grid, neg, width, False)
+    u = 1 - np.sort(pos).astype(np.longdouble)[:, None] + neg.astype(np.longdouble)
+    slopes = np.clip((u + width) / (2 * width), 0, 1)
+    known_to = 4e-16 / width  # of scores of size 1
+    assert_allclose(of_places, slopes.sum(axis=1).astype(float), rtol=0, atol=known_to * m)
+    assert_allclose(of_many, slopes.sum(axis=0).astype(float), rtol=0, atol=known_to * n)
+    assert total == pytest.approx(of_many.sum()) and magnified == 1.0
+    assert members.sum() == (last.astype(int) - first).sum()
+
+
+@pytest.mark.parametrize("lam", [1e-2, 1e-5])
+def test_a_table_of_categories_is_solved_to_its_certified_gap(lam):
+    rng = np.random.default_rng(0)
+    X = np.eye(4)[rng.integers(0, 4, 5000)]
+    y = ((X[:, 0] > 0.5) ^ (rng.random(5000) < 0.3)) & (rng.random(5000) < 0.6)
+    model = SVMOR(lam, tol=1e-8).fit(X, y)
+    assert model.status_ == "converged" and model.dual_gap_ <= 1e-8
+    groups = np.argmax(X, axis=1)
+    n_pos, n_neg = (np.bincount(groups[of], minlength=4) for of in (y, ~y))
+    scores = model.decision_function(np.eye(4))
+    pairs = n_pos[:, None] * n_neg * np.maximum(0.0, 1.0 - scores[:, None] + scores)
+    norm = np.square(model.coef_).sum()
+    assert model.objective_ == pytest.approx(0.5 * lam * norm + pairs.sum() / (n_pos.sum() * n_neg.sum()), rel=1e-12)
