@@ -50,7 +50,7 @@ METHODS = ("newton", "cutting_plane")
 # the last, the rounding of scores decides which pairs are in.
 WIDEST, NARROWEST = 1.0, 1e-9
 # Half width below which sums of slopes begin anew here and there: differences of longer ones round to more than they
-# are.
+# are. In wider bands that would make a fit take up to twice as long.
 NARROW = 1e-5
 NARROWING, LEAST_NARROWING = 5.0, 2.0  # most and least that a band shrinks at once: one to four Newton steps a band
 PREDICTED_NARROWING = 1000.0  # most where all pairs stay in the band: the minimum in the next one is known exactly
@@ -1051,7 +1051,9 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
     # 4. each place
     steepness = 0.0 if one_by_one or is_narrow else steep
     members, beyond = _sum_slopes(ordered, m, opened, closed, moment, steepness, reach, squared, of_places)
-    magnified = 1.0 if one_by_one or is_narrow else max(1.0, steep)
+    magnified = (
+        1.0 if one_by_one else float(n) if is_narrow else max(1.0, steep)
+    )  # n: each place's follow from another's
     return first, last, members, beyond, of_places, of_many, loss, total, magnified
 
 
@@ -1073,10 +1075,10 @@ def _add_slopes_in_narrow_band(ordered, first, last, many, width, of_places, of_
     opened, closed = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     opening, closing = np.zeros(n), np.zeros(n)
     for j in range(m):
-        a, b, edge = np.int64(first[j]), np.int64(last[j]), many[j] + 1.0
+        a, b, top = np.int64(first[j]), np.int64(last[j]), many[j] + 1.0 + width
         if a == b:
             continue
-        start, before, top = begin[b - 1], begin[a], edge + width
+        start, before = begin[b - 1], begin[a]
         if start > a:  # the run is in two parts
             total = (b - start) * (top - ordered[start]) - within[b - 1]
             total += (start - a) * (top - ordered[before]) - within[start - 1]
@@ -1084,17 +1086,17 @@ def _add_slopes_in_narrow_band(ordered, first, last, many, width, of_places, of_
             total = (b - a) * (top - ordered[before]) - within[b - 1]
         of_many[j] += steep * (total + (within[a] - (ordered[a] - ordered[before])))
         opened[a] += 1
-        opening[a] += edge - ordered[a]
+        opening[a] += top - ordered[a]
         if b < n:
             closed[b] += 1
-            closing[b] += edge - ordered[b - 1]
-    inside, excess = 0, 0.0  # of the runs that a place is in, their number and the sum of 1 + many[j] - ordered[q]
+            closing[b] += top - ordered[b - 1]
+    inside, excess = 0, 0.0  # of the runs that a place is in, their number and the sum of u + width
     for q in range(n):
         inside -= closed[q]
         excess = excess - closing[q] - inside * (ordered[q] - ordered[q - 1]) if inside > 0 else 0.0
         inside += opened[q]
         excess += opening[q]
-        of_places[q] += steep * (excess + inside * width)
+        of_places[q] += steep * excess
 
 
 @kernel()

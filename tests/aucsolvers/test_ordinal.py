@@ -976,12 +976,12 @@ def test_slopes_of_many_pairs_in_a_narrow_band_are_those_of_the_pairs(seed):
     neg = rng.choice(values, m) - 1.0 + width * rng.choice([0.0, 0.5, 2.0], m) * rng.normal(size=m)
     grid = bucket_grid(ascending(pos))
     first, last, members, _, of_places, of_many, _, total, magnified = module._sum_pairs(*grid, neg, width, False)
-    u = 1 - np.sort(pos).astype(np.longdouble)[:, None] + neg.astype(np.longdouble)
-    slopes = np.clip((u + width) / (2 * width), 0, 1)
-    known_to = 4e-16 / width  # of scores of size 1
-    assert_allclose(of_places, slopes.sum(axis=1).astype(float), rtol=0, atol=known_to * m)
-    assert_allclose(of_many, slopes.sum(axis=0).astype(float), rtol=0, atol=known_to * n)
-    assert total == pytest.approx(of_many.sum()) and magnified == 1.0
+    slopes = np.clip((neg + 1.0 + width - np.sort(pos)[:, None]) * (0.5 / width), 0.0, 1.0)  # as they are rounded
+    assert_allclose(of_places, slopes.sum(axis=1), rtol=0, atol=1e-14 * m)
+    assert_allclose(of_many, slopes.sum(axis=0), rtol=0, atol=1e-14 * n)
+    # both are sums of the same slopes, or there would be no dual point that they are of
+    assert total == pytest.approx(of_many.sum(), rel=1e-14) == pytest.approx(of_places.sum(), rel=1e-14)
+    assert magnified == (n if np.sum(last.astype(int) - first) > n + m else 1.0)
     assert members.sum() == (last.astype(int) - first).sum()
 
 
