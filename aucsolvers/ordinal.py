@@ -1051,9 +1051,9 @@ def _sum_pairs(ordered, start, origin, scale, many, width, squared):
     # 4. each place
     steepness = 0.0 if one_by_one or is_narrow else steep
     members, beyond = _sum_slopes(ordered, m, opened, closed, moment, steepness, reach, squared, of_places)
-    magnified = (
-        1.0 if one_by_one else float(n) if is_narrow else max(1.0, steep)
-    )  # n: each place's follow from another's
+    magnified = max(1.0, steep)
+    if one_by_one or is_narrow:
+        magnified = float(n) if is_narrow else 1.0  # in a narrow band a place's slopes follow from those before it
     return first, last, members, beyond, of_places, of_many, loss, total, magnified
 
 
