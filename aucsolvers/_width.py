@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from aucsolvers._rows import row_scores
+
 DOUBLINGS = range(-4, 3)  # of the given gamma: those that are tried
 TRIAL_COST = 1000.0  # weight of the mean squared error, beside 1/2 ||w||^2, in the machine that they are tried with
 TRIAL_ROWS = 150  # it takes O(n^3) operations
@@ -23,10 +25,13 @@ def leave_one_out_gamma(gaussian, X, y):
     and without row i its error there is beta_i / (M^-1)_ii, M being that matrix. Best is the least mean of its squares,
     omega-weighted. Chosen is the smallest gamma that is not worse by more than TRIAL_ERRORS standard errors of the
     difference, taken row by row: where the rows do not tell, the wider kernel, whose scores vary less. Of many rows
-    TRIAL_ROWS are taken, of the rare class up to half. Of rows that are copies of each other, label and all, one is: to
-    leave the others in would be to leave none out.
+    TRIAL_ROWS are taken, of the rare class up to half, whatever the order that they come in. Of rows that are copies of
+    each other, label and all, one is: to leave the others in would be to leave none out.
     """
-    rows = some_rows(y, TRIAL_ROWS)
+    rows = np.arange(len(y))
+    if len(y) > TRIAL_ROWS:
+        rows = _distinct_rows(X, y)
+        rows = rows[some_rows(y[rows], TRIAL_ROWS)]
     signs, points = y[rows], gaussian.points_among_themselves(X[rows])
     gammas = gaussian.gamma * 2.0 ** np.array(DOUBLINGS)
     values = replace(gaussian, gamma=gammas[0]).between(points, points)
@@ -46,6 +51,14 @@ def leave_one_out_gamma(gaussian, X, y):
     # both classes are given, their rows drawn
     error = np.sqrt(sum(of.sum() * excess[:, of].var(axis=1) for of in (signs > 0, signs < 0))) / n
     return float(gammas[np.argmax(means - means.min() <= TRIAL_ERRORS * error)])
+
+
+def _distinct_rows(X, y):
+    """Return the numbers of all rows but copies, label and all, in an order that does not depend on the rows'."""
+    places = row_scores(X, np.random.default_rng(0).standard_normal(X.shape[1]))  # along a line of no meaning
+    order = np.lexsort((y, places))
+    differs = (np.diff(places[order]) != 0) | (np.diff(y[order]) != 0)
+    return order[np.append(True, differs)]
 
 
 def _inverse(factor):

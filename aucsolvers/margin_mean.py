@@ -37,7 +37,7 @@ from aucsolvers._params import (
     check_non_negative,
     check_positive,
 )
-from aucsolvers._rows import row_scores, weighted_row_sum
+from aucsolvers._rows import row_scores, squared_norms, weighted_row_sum
 from aucsolvers._transaction import transactional
 from aucsolvers.kernel_svm import GAMMAS, Kernel, KernelSVM, check_cache, solve_kernel_svm
 from aucsolvers.metrics import best_gmean_threshold, tie_width
@@ -46,7 +46,7 @@ from aucsolvers.svm import solve_linear_svm
 KERNELS = ("linear", "rbf")
 THRESHOLDS = ("gmean", "zero")
 HINGE_WEIGHTS = ("equal", "balanced")
-ALIKE = 1e-6  # of their size: scores that differ by less are one
+ALIKE = 1e-6  # of their size: scores that all lie so near to each other are one, unless a certificate tells them apart
 
 
 # Estimators ------------------------------------------------------------------------------------------------------
@@ -76,7 +76,9 @@ class MarginMeanScorer(BinaryScorer):
         """Set the fitted attributes of a linear model from a driver's result; warn if it did not converge."""
         self._forget()
         self.coef_ = result.w.reshape(1, -1)
-        self.intercept_ = np.array([result.bias - self._cut(y, row_scores(X, result.w) + result.bias)])
+        reach = 2.0 * np.sqrt(squared_norms(X).max())
+        cut = self._cut(y, row_scores(X, result.w) + result.bias, reach, result)
+        self.intercept_ = np.array([result.bias - cut])
         self._publish_certificate(result)
         return self
 
@@ -87,17 +89,22 @@ class MarginMeanScorer(BinaryScorer):
         self.support_ = np.flatnonzero(beta)
         self.support_vectors_ = X[self.support_]
         self.dual_coef_ = beta[self.support_].reshape(1, -1)
-        self.intercept_ = np.array([kernel.constant * beta.sum() - self._cut(y, scores)])
+        cut = self._cut(y, scores, np.sqrt(2.0), result)
+        self.intercept_ = np.array([kernel.constant * beta.sum() - cut])
         self._publish_certificate(result)
         return self
 
-    def _cut(self, y, scores):
+    def _cut(self, y, scores, reach, result):
+        """Return the threshold on training scores, those of a driver's result; ``reach`` bounds ||phi(x) - phi(z)||."""
         # scores that overflowed, with features or parameters of extreme scales, have none; the status says diverged
         if self.threshold == "zero" or not np.isfinite(scores).all():
             return 0.0
-        unit = max(tie_width(scores), ALIKE * np.median(np.abs(scores)))
-        if np.ptp(scores) <= unit:
+        unit, size = tie_width(scores), ALIKE * np.median(np.abs(scores))
+        # F(w) - F* <= gap puts w within sqrt(2 gap) of the optimum; without a gap only the scores' size tells
+        gap = np.maximum(result.dual_gap, np.finfo(float).eps * abs(result.objective))
+        if np.ptp(scores) <= max(unit, np.fmin(size, reach * np.sqrt(2.0 * gap))):
             self._warn_of_nothing("raise lam1")
+            unit = max(unit, size)
         return best_gmean_threshold(y, scores, tied_within=unit)
 
     def _forget(self):
@@ -268,8 +275,8 @@ class MarginMeanSVM(MarginMeanScorer):
         self.check_parameters()
         X, y = self._validate_fit(X, y)
         terms = Terms.of(y, self.lam1, self.lam2, self.hinge_weight)
+        rng = as_generator(self.random_state)
         if self.kernel == "linear":
-            rng = as_generator(self.random_state)
             result = solve_linear(X, terms, self.fit_intercept, float(self.tol), int(self.max_iter), rng)
             return self._publish_linear(result, X, y)
         kernel = self._gaussian(X, y)

@@ -1,6 +1,7 @@
 """MarginMeanSVM against scipy on its dual, LIBLINEAR where lam1 = 0, its definition, and its own certificate."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -191,6 +192,17 @@ class TestOptimum:
             with pytest.warns(UserWarning, match="MarginMeanSVM found nothing better than w = 0"):
                 svm = MarginMeanSVM().fit(rows, y)
             assert np.ptp(svm.decision_function(rows)) < 1e-6 and not svm.predict(rows).any()
+
+    @pytest.mark.parametrize("size", [1e-3, 1e-5])
+    def test_small_features_have_small_weights_that_rank(self, size):
+        """Scores of 1 and differences of 1e-8 between them, which the certificate knows to 1e-10."""
+        X, y = overlapping()
+        standard = MarginMeanSVM(1.0, 1e3).fit(X, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            svm = MarginMeanSVM(1.0, 1e3).fit(size * X, y)
+        assert auc(y, svm.decision_function(size * X)) > auc(y, standard.decision_function(X)) - 0.01
+        assert gmean(y, svm.predict(size * X)) > gmean(y, standard.predict(X)) - 0.02
 
     @pytest.mark.parametrize("kernel", ["linear", "rbf"])
     def test_no_point_nearby_is_better(self, kernel):
@@ -412,11 +424,11 @@ class TestDegenerateData:
             {"tol": -1},
             {"max_iter": 0},
             {"cache_bytes": 0},
+            {"random_state": "seed", "kernel": "rbf"},
         ],
     )
     def test_bad_parameters(self, bad):
-        (name,) = bad
-        with pytest.raises(ValueError, match=f"Expected {name} .*got"):
+        with pytest.raises(ValueError, match=f"Expected {next(iter(bad))} .*got"):
             MarginMeanSVM(**bad).fit([[0.0], [1.0]], [0, 1])
 
 

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
 from aucsolvers._width import some_rows
-from aucsolvers.kernel_svm import KernelSVM
+from aucsolvers.kernel_svm import KernelSVM, scale_gamma
 from aucsolvers.margin_mean import MarginMeanSVM
 
 
@@ -76,6 +76,21 @@ def test_of_many_rows_some_of_either_class_are_taken(n_pos, n_neg, rare):
     assert len(set(rows)) == len(rows) == 200 and np.all(np.diff(rows) > 0)
     assert min(np.sum(y[rows] > 0), np.sum(y[rows] < 0)) == rare
     assert_array_equal(some_rows(y[:200], 200), np.arange(200))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("kind", ["continuous", "categories"])
+def test_which_of_many_rows_are_taken_does_not_depend_on_their_order(kind, form):
+    """Of those of categories many are copies: by their places, fewer than 150 were left, each time others."""
+    for seed in range(5):
+        X, y = signed_rows(60, 540, d=5, seed=seed)
+        X = np.clip(np.round(X), -2, 2) if kind == "categories" else X
+        chosen = set()
+        for _ in range(4):
+            order = np.random.default_rng(len(chosen)).permutation(len(y))
+            svm = KernelSVM(gamma="loo", class_weight="balanced").fit(form(X[order]), y[order])
+            chosen.add(round(svm.gamma_ / scale_gamma(X), 9))
+        assert len(chosen) == 1, (seed, chosen)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
