@@ -5,6 +5,7 @@ catalogue, any classifier of scikit-learn's kind and any sampler of imbalanced-l
 """
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -24,6 +25,13 @@ ZOVR_GRID = (10.0, 100.0, 1000.0)  # beyond that its rounds are many
 GAMMA_GRID = (0.1, 1.0, 10.0)  # in units of 1/(features * variance)
 SEARCH_COLUMNS = (VALUE, MEAN, SD) = "value", "mean", "sd"  # of a search's table beside parameters: the first one's
 GAMMA_FACTOR = "gamma_factor"  # the name of such a multiple among the searched parameters
+
+# whose classes are often named without it
+MODULES = (
+    *(f"sklearn.{name}" for name in ("svm", "linear_model", "ensemble", "tree", "neighbors", "naive_bayes")),
+    *(f"sklearn.{name}" for name in ("discriminant_analysis", "neural_network", "gaussian_process")),
+    *(f"imblearn.{name}" for name in ("ensemble", "under_sampling", "over_sampling", "combine")),
+)
 
 IMPORT_PATH = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"
 
@@ -253,7 +261,27 @@ def _look_up(kind: str, name: str, known: dict[str, Any]) -> Any:
     if kind in METHODS and re.fullmatch(IMPORT_PATH, name):
         return _imported(kind, name)
     options = (*known, *_joined_names()) if kind == "solver" else tuple(known)
-    raise BadInput(f"Expected a {kind} out of {', '.join(known)}; got '{name}'.{nearest(name, options)}")
+    paths = ", or an import path" if kind in METHODS else ""
+    hint = (_path_of(kind, name) if kind in METHODS and name.lower() not in known else "") or nearest(name, options)
+    if kind == "kernel" and name == "rbf":
+        hint = " Did you mean 'gaussian'?"
+    raise BadInput(f"Expected a {kind} out of {', '.join(known)}{paths}; got '{name}'.{hint}")
+
+
+def _path_of(kind: str, name: str) -> str:
+    """Return a hint at the class that scikit-learn or imbalanced-learn has of this name, or an empty string."""
+    for module in map(import_module, MODULES):
+        for public in module.__all__:
+            if public.lower() == name.lower():
+                path = f"{module.__name__}.{public}"
+                if kind == "solver" and hasattr(getattr(module, public), "fit_resample"):
+                    return _as_sampler(path)
+                return f" Name it by its import path, '{path}'."
+    return ""
+
+
+def _as_sampler(path: str) -> str:
+    return f" It is a sampler, which stands before a solver: '{path}+linear_svm'."
 
 
 def _joined_names() -> list[str]:
@@ -279,13 +307,20 @@ def _imported(kind: str, path: str) -> Entry:
         found = getattr(import_module(module), name)
     except (Exception, SystemExit) as error:  # a module may run anything when it is imported
         said = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
-        raise BadInput(
-            f"Expected a {kind} that can be imported, got '{path}': {said}. Check the spelling, or install it."
-        ) from None
+        front, _, back = path.partition("_")
+        if kind == "solver" and front in SAMPLERS:
+            hint = f" Did you mean '{front}+{back}'?"
+        elif isinstance(error, AttributeError) and module in sys.modules:
+            hint = nearest(name, dir(sys.modules[module]))
+        else:
+            hint = ""
+        advice = hint or " Check the spelling, or install it."
+        raise BadInput(f"Expected a {kind} that can be imported, got '{path}': {said}.{advice}") from None
     wanted = METHODS[kind]
     if not isinstance(found, type) or not all(any(hasattr(found, m) for m in group) for group in wanted):
         words = " and ".join(" or ".join(group) for group in wanted)
-        raise BadInput(f"Expected a class with {words} as {kind}, got '{path}'. Name another.")
+        hint = _as_sampler(path) if kind == "solver" and hasattr(found, "fit_resample") else " Name another."
+        raise BadInput(f"Expected a class with {words} as {kind}, got '{path}'.{hint}")
     entry = Entry(f"{module}:{name}", f"{name} of {module.partition('.')[0]}")
     try:
         usual = entry.build()
