@@ -143,8 +143,8 @@ class MarginMeanSVM(MarginMeanScorer):
         > 0, for "rbf"; 1/sigma^2 for the source's sigma. "scale" is 1/(n_features * variance of all entries of X), or 1
         if that variance is 0. "loo" is 1/16, 1/8, ..., 4 times that: the smallest with which a least-squares SVM, both
         classes of equal weight, has a mean square error on rows that are left out within two standard errors of the
-        least. That takes one inverse for each and no further fit: some milliseconds, as of more than 150 rows 150 are
-        taken, of the rare class all or, if it has more, 75.
+        least. That takes one inverse for each and no further fit: some milliseconds, as of more than 150 rows 150 that
+        differ are taken, of the rare class all or, if it has more, 75. Their order does not matter.
     fit_intercept : bool, default=True
         Whether b is fitted, as the weight of a constant feature, which the margin mean pulls at as well; otherwise 0.
     threshold : {"gmean", "zero"}, default="gmean"
