@@ -82,10 +82,13 @@ class TextImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _clean(self, column):
         if pd.api.types.infer_dtype(column, skipna=True) == "string":  # as our own reader has them: each value once
-            codes, texts = pd.factorize(column)
-            cleaned = [str(text).strip() or self.fill_value for text in texts]
-            return np.array([*cleaned, self.fill_value], dtype=object)[codes]  # -1 where one is missing: the last
-        # value by value: factorising takes 1, 1.0 and True for one value, so a text would depend on the rows beside it
+            texts = column.tolist()
+            cleaned = {
+                text: (text.strip() if isinstance(text, str) else "") or self.fill_value
+                for text in dict.fromkeys(texts)
+            }
+            return np.array([cleaned[text] for text in texts], dtype=object)
+        # value by value: 1, 1.0 and True are one key, so a text would depend on the rows beside it
         missing = pd.isna(column)
         texts = [
             self.fill_value if gone else str(value).strip() or self.fill_value

@@ -218,13 +218,15 @@ def best_gmean_threshold(y, scores, *, tied_within=0.0):
 def tie_width(scores):
     """Return up to which difference scores count as equal, for ``best_gmean_threshold``: 1e-5 of their spread.
 
-    That is their standard deviation, or the range without the lowest and the highest hundredth where that is less and
-    not 0: one remote row makes no others equal.
+    That is their standard deviation, or the range without the lowest and the highest hundredth where that is less: one
+    remote row makes no others equal. But if it is less than 1e-5 of the scores' own size, it is what a solver left
+    between scores that are one.
     """
     rest = len(scores) // REMOTE
     low, high = np.partition(scores, (rest, len(scores) - 1 - rest))[[rest, len(scores) - 1 - rest]]
-    spread = scores.std()
-    return SCORES_KNOWN_TO * float(min(spread, high - low) if high > low else spread)
+    spread, inner = scores.std(), high - low
+    is_known = inner > SCORES_KNOWN_TO * np.median(np.abs(scores))
+    return SCORES_KNOWN_TO * float(min(spread, inner) if is_known else spread)
 
 
 @np.errstate(under="ignore")  # of tails that are nothing beside others

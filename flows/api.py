@@ -19,7 +19,7 @@ def run(
     *,
     config: str | Path | None = None,
     positive: Any = None,
-    drop: Sequence[str] = (),
+    drop: Sequence[Any] = (),
     methods: Sequence[str] = (),
     folds: int | None = None,
     seed: int | None = None,
@@ -62,7 +62,8 @@ def run(
     """
     if (data is None) == (config is None):
         raise BadInput(f"Expected either data or a config, got {'neither' if data is None else 'both'}. Give one.")
-    options = {"target": target, "positive": positive, "drop": _texts(drop), "methods": _texts(methods)}
+    drop = tuple(str(name).strip() for name in ((drop,) if isinstance(drop, str) else drop))
+    options = {"target": target, "positive": positive, "drop": drop, "methods": _texts(methods)}
     options |= {"folds": folds, "seed": seed, "workers": workers, "name": name, "format_": format}
     options = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
     with quiet():
@@ -71,7 +72,7 @@ def run(
         if isinstance(data, pd.DataFrame):
             # the file's name holds a digest; what is drawn at random goes by the data set's name
             name = name or "frame"
-            options |= {"data": str(keep(data, name)), "dataset": name, "name": name}
+            options |= {"data": str(keep(data, name, drop)), "dataset": name, "name": name}
         elif data is not None:
             options["data"] = str(data)
         return run_flow(make_config(None if config is None else str(config), options))[0]

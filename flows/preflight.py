@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tasks import catalogue
 from tasks.cell import divide, plainly
 from tasks.configuration import DatasetConfig, ExperimentConfig
-from tasks.convert import convert
+from tasks.convert import convert, refuse_drop
 from tasks.datasets import Conversion, check_counts, find
 from tasks.download import download
 from tasks.errors import BadInput
@@ -37,6 +37,7 @@ def preflight(config: ExperimentConfig) -> tuple[str, ...]:
 def _check(entry: DatasetConfig, config: ExperimentConfig) -> Prepared:
     raw = download.fn(entry.name, entry.source, entry.format, config.offline)
     dataset = convert.fn(raw, conversion_rule(entry, config.offline))
+    refuse_drop(dataset)
     if entry.is_as_published:
         lock = Lock()
         lock.record_counts(entry.key, check_counts(entry.name, find(entry.key), dataset, lock.counts(entry.key)))
@@ -76,4 +77,5 @@ def conversion_rule(entry: DatasetConfig, offline: bool = False) -> ConversionRu
         return (given or Conversion()).as_rule(entry.target, entry.delimiter, entry.drop)
     known = find(entry.key, offline)
     conversion = given or known.conversion
-    return conversion.as_rule(entry.target or known.target, entry.delimiter, entry.drop or known.drop)
+    drop = tuple(dict.fromkeys((*known.drop, *entry.drop)))
+    return conversion.as_rule(entry.target or known.target, entry.delimiter, drop)

@@ -25,6 +25,7 @@ SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the c
 CLOCK = re.compile(r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)([^a-z]|$)", re.IGNORECASE)
 ISO_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?\s*$")
 IDENTIFIER = re.compile(r"(?i:(^|[^a-z])id([^a-z]|$))|[a-z]I[dD]$")  # id, row_id, customerId
+RANKS = 3.0  # standard errors of an AUC that chance does not reach
 IDENTIFIED = 20  # rows: of fewer, whole numbers may all differ by chance
 UNITS = re.compile(r"[€$£¥%]|\b(?:EUR|USD|GBP|CHF|JPY)\b", re.IGNORECASE)
 SEPARATED = re.compile(r"[+-]?(?:[0-9]{1,3}(?:[.,'’\s][0-9]{3})+|[0-9]+)(?:[.,][0-9]+)?")  # 1,234.50 and 12,5
@@ -213,9 +214,8 @@ def _is_clock(column: pd.Series, name: str, y: np.ndarray) -> bool:
     if not _speaks_for_all(there, y):
         return False
     values, y = column.to_numpy()[there], y[there]
-    steps = np.diff(values)
-    goes = max(np.mean(steps >= 0), np.mean(steps <= 0)) if len(np.unique(values)) > 2 else 0.0
-    return bool(goes >= ASCENDS or CLOCK.search(name)) and abs(auc(y, values) - 0.5) > SPEAKS
+    goes = len(np.unique(values)) > 2 and _goes_one_way(values)
+    return bool(goes or CLOCK.search(name)) and abs(auc(y, values) - 0.5) > SPEAKS
 
 
 def _as_dates(texts: pd.Series) -> pd.Series:
@@ -228,13 +228,15 @@ def _as_dates(texts: pd.Series) -> pd.Series:
 
 
 def identifier_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
-    """Find columns of numbers that name the rows: whole numbers, all different, without a gap or called an id.
+    """Find columns of numbers that name the rows: whole numbers, all different, called an id or without a gap.
 
-    ``known`` are columns that have a finding of their own already. A time of which no two rows share one is none.
+    Without a gap, and not in the order of the rows, may be a rank, too: that is none if it tells something of the
+    classes. ``known`` are columns that have a finding of their own already. A time of which no two rows share one is
+    none.
     """
     if not isinstance(table.X, pd.DataFrame) or len(table.X) < IDENTIFIED:
         return None
-    names = [name for name in table.X if name not in known and _is_identifier(table.X[name], name)]
+    names = [name for name in table.X if name not in known and _is_identifier(table.X[name], name, table.y)]
     if not names:
         return None
     rest, them = table.X.drop(columns=names), "it" if len(names) == 1 else "them"
@@ -248,13 +250,24 @@ def identifier_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | N
     return Finding("identifier_column", "warning", message, len(names), tuple(names))
 
 
-def _is_identifier(column: pd.Series, name: str) -> bool:
+def _is_identifier(column: pd.Series, name: str, y: np.ndarray) -> bool:
     if column.dtype == object or CLOCK.search(name):
         return False
     values = column.to_numpy()
     if not (np.isfinite(values).all() and (values == np.floor(values)).all() and column.is_unique):
         return False
-    return np.ptp(values) == len(values) - 1 or IDENTIFIER.search(name) is not None
+    if IDENTIFIER.search(name):
+        return True
+    if np.ptp(values) > len(values) - 1:
+        return False
+    error = np.sqrt((len(y) + 1) / (12.0 * (y > 0).sum() * (y < 0).sum()))  # of the AUC of numbers drawn at random
+    return _goes_one_way(values) or abs(auc(y, values) - 0.5) <= RANKS * error
+
+
+def _goes_one_way(values: np.ndarray) -> bool:
+    """Tell whether values rise from row to row, or fall, but for a few."""
+    steps = np.diff(values)
+    return bool(max(np.mean(steps >= 0), np.mean(steps <= 0)) >= ASCENDS)
 
 
 def _speaks_for_all(there: np.ndarray, y: np.ndarray) -> bool:

@@ -33,7 +33,8 @@ FROM_AFAR = ("sklearn:", "catalogue:", "openml:")
 class DatasetConfig(Strict):
     """A data set of the catalogue by name, any of OpenML by ``openml:ID``, or the user's own file.
 
-    What is given here wins over what the catalogue says of target, columns to drop and conversion.
+    What is given here wins over what the catalogue says of target and conversion; columns to drop are dropped beside
+    those that the catalogue drops.
     """
 
     name: str = Field(min_length=1, pattern=TITLE)
@@ -60,6 +61,13 @@ class DatasetConfig(Strict):
     @classmethod
     def _as_text(cls, value: Any) -> Any:
         return str(value) if isinstance(value, (bool, int, float)) else value
+
+    @field_validator("drop", mode="before")
+    @classmethod
+    def _as_names(cls, value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            return value
+        return [name.strip() if isinstance(name, str) else cls._as_text(name) for name in value]
 
     @model_validator(mode="after")
     def _one_conversion(self) -> "DatasetConfig":

@@ -152,6 +152,21 @@ def _refuse_changed(raw: RawFile) -> None:
             )
 
 
+def refuse_drop(dataset: Dataset) -> None:
+    """Refuse a new run's columns to drop that are none; a recorded run that has them is replayed as it was."""
+    file, drop, target = dataset.raw.path.name, dataset.rule.drop, dataset.layout.target
+    if drop and dataset.is_sparse:
+        raise BadInput(
+            f"{file}: expected no columns to drop, got '{drop[0]}': svmlight has no columns' names. Take the feature "
+            "out of the file."
+        )
+    if target in drop:
+        raise BadInput(
+            f"{file}: expected to drop columns other than the target, got '{target}'. Leave it in, or choose another "
+            "target with --target (target, in a config)."
+        )
+
+
 # The target -------------------------------------------------------------------------------------------------------
 
 
@@ -164,11 +179,6 @@ def take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.Da
     if unknown:
         raise BadInput(
             f"{file}: expected to drop columns out of {name_list(names)}, got '{unknown[0]}'. Correct the name."
-        )
-    if names[position] in rule.drop:
-        raise BadInput(
-            f"{file}: expected to drop columns other than the target, got '{names[position]}'. Leave it in, or choose "
-            "another target with --target (target, in a config)."
         )
     no_features = [name for name in names if name in {names[position], *rule.drop, *table.no_features}]
     return X.drop(columns=no_features), X[names[position]], names[position]

@@ -14,13 +14,17 @@ from tasks.errors import BadInput
 from tasks.fetch import home
 
 
-def keep(frame: pd.DataFrame, name: str) -> Path:
-    """Write a DataFrame as Parquet, the digest of its contents in the file's name; return where."""
+def keep(frame: pd.DataFrame, name: str, drop: tuple[str, ...] = ()) -> Path:
+    """Write a DataFrame as Parquet, the digest of its contents in the file's name; return where.
+
+    Columns in ``drop`` are there and empty: they may hold anything.
+    """
     folder = home() / "frames"
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f"draft-{uuid4().hex}"  # a name of this call's own: other threads may have frames of theirs
     try:
         plain = frame.reset_index(drop=True).rename(columns=str)
+        plain = plain.assign(**{column: None for column in plain if column.strip() in drop})
         parquet.write_table(pa.Table.from_pandas(plain, preserve_index=False), draft)
     except (pa.ArrowException, ValueError, TypeError) as error:
         draft.unlink(missing_ok=True)

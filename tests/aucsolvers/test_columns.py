@@ -26,6 +26,13 @@ def test_a_text_does_not_depend_on_the_rows_beside_it():
     assert imputer.transform(column).ravel().tolist() == alone == ["1", "True", "1.0", "1", "0.0", "-0.0"]
 
 
+def test_texts_that_differ_stay_apart():
+    """A zero byte ends a text in C, and half a surrogate pair is none in UTF-8."""
+    column = np.array([["\0"], [""], ["\ud800"], ["\ud801"], [None], [np.nan], [" a "]], dtype=object)
+    told = ["\0", "(missing)", "\ud800", "\ud801", "(missing)", "(missing)", "a"]
+    assert TextImputer().fit_transform(column).ravel().tolist() == told
+
+
 def test_columns_keep_their_names_and_no_rows_are_no_trouble():
     frame = pd.DataFrame({"place": ["north ", None], "colour": ["red", "blue"]})
     imputer = TextImputer().fit(frame)

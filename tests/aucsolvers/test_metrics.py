@@ -193,6 +193,14 @@ class TestThreshold:
         scores = np.array(scores)
         assert metrics.tie_width(scores) == pytest.approx(1e-5 * (scores.std() if spread is None else spread))
 
+    @pytest.mark.parametrize("left", [1e-7, 1e-8, 1e-12, 1e-16])
+    def test_what_a_solver_left_between_the_scores_of_nearly_all_rows_is_no_spread(self, left):
+        """Free support vectors at -1, negative and positive ones, and 18 positives alone at 1: the cut is between."""
+        scores = np.append(-1.0 + left * np.random.default_rng(0).normal(size=3060), np.ones(18))
+        y = np.arange(3078) >= 3000
+        cut = metrics.best_gmean_threshold(y, scores, tied_within=metrics.tie_width(scores))
+        assert np.sum(scores > cut) == 18
+
     def test_equal_scores_have_no_width(self):
         assert metrics.tie_width(np.ones(7)) == 0.0
 

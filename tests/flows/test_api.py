@@ -19,11 +19,14 @@ from flows.display import total_steps
 from flows.quiet import quiet
 from flows.run import run_flow
 from tasks.configuration import parse_config
+from tasks.convert import convert
+from tasks.download import download
 from tasks.errors import BadInput
 from tasks.frames import keep
 from tasks.progress import listening
 from tasks.runs import list_runs
 from tasks.store import existing
+from tasks.values import ConversionRule
 
 SCRIPT = """
 import pandas as pd
@@ -171,7 +174,7 @@ def test_numbers_of_numpys_are_numbers(tmp_path, monkeypatch):
     assert one.mean_sd("auc") == two.mean_sd("auc")
 
 
-@pytest.mark.parametrize("drop", ["id", ["id"]])
+@pytest.mark.parametrize("drop", ["id", ["id"], [" id "]])
 def test_columns_are_left_out_by_name(tmp_path, monkeypatch, drop):
     """A text alone is one name, and no list of its letters."""
     monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
@@ -181,6 +184,22 @@ def test_columns_are_left_out_by_name(tmp_path, monkeypatch, drop):
     (config,) = seen
     assert config.datasets[0].drop == ("id",)
     assert [method.solver for method in config.methods] == ["ls_svm"]
+
+
+def test_what_is_left_out_may_hold_anything_and_have_any_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    seen = []
+    monkeypatch.setattr("flows.run.run_flow", lambda config: seen.append(config) or (None,))
+    frame = claims()
+    frame["notes"] = [7 if i % 2 else {"a": [1]} for i in range(len(frame))]
+    frame[3] = "third"
+    run(frame, "fraud", drop=["notes", 3], methods="ls_svm")
+    (entry,) = seen[0].datasets
+    assert entry.drop == ("notes", "3")
+    dataset = convert.fn(download.fn(entry.name, entry.source), ConversionRule(target="fraud", drop=entry.drop))
+    assert dataset.columns == tuple(column for column in claims() if column != "fraud")
+    with pytest.raises(BadInput, match="Expected columns of numbers, texts or dates"):
+        run(frame, "fraud", methods="ls_svm")
 
 
 def test_an_option_that_there_is_not_is_refused():

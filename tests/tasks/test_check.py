@@ -319,6 +319,15 @@ class TestIdentifiers:
     def test_other_columns_are_none(self, checked, name, values):
         assert "identifier_column" not in checked(noise(40).assign(**{name: values}))
 
+    def test_a_rank_that_tells_something_of_the_classes_is_none(self, checked):
+        """All different, without a gap, and not in the order of the rows: the rank of another column."""
+        frame = noise(200)
+        by_class = frame["y"].rank() + 0.8 * np.random.default_rng(0).normal(size=200) * 100
+        ranks = by_class.rank(method="first").astype(int)
+        assert "identifier_column" not in checked(frame.assign(rank=ranks))
+        assert "identifier_column" in checked(frame.assign(rank=ranks.sample(frac=1.0, random_state=0).to_numpy()))
+        assert "identifier_column" in checked(frame.assign(id=ranks))
+
     def test_few_rows_may_differ_by_chance(self, checked):
         assert "identifier_column" not in checked(noise(19).assign(row=np.arange(19)))
         assert "identifier_column" in checked(noise(20).assign(row=np.arange(20)))

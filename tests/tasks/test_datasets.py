@@ -148,6 +148,12 @@ class TestConfigs:
         assert (conversion_rule(other).positive, other.is_as_published) == ("2", False)
         assert other.source == "catalogue:letter_test"
 
+    def test_what_is_dropped_is_dropped_beside_what_the_catalogue_drops(self):
+        """One column less made one more: the identifier came back."""
+        for given, dropped in ((), ("ID",)), (["SEX", " AGE ", "ID"], ("ID", "SEX", "AGE")):
+            (entry,) = self.config({"name": "credit_default", "drop": given})
+            assert conversion_rule(entry).drop == dropped
+
     def test_a_file_of_ones_own_may_have_any_conversion(self):
         (entry,) = self.config({"source": "x.csv", "target": "y", "conversion": {"rule": "random_halves", "seed": 3}})
         assert (conversion_rule(entry).conversion, conversion_rule(entry).seed) == ("random_halves", 3)
