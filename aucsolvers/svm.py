@@ -76,6 +76,7 @@ SPARSE_PAYS_BELOW = 0.3
 CROWDED_ABOVE = 2**16  # columns of sparse rows, whose weights no longer fit into half of the second-level cache
 
 # Newton's steps
+SPAN_VISITS = 4  # a visit of n rows in many features takes about so much of 1/n^2 of what finding their span does
 LARGEST_HESSIAN = 2048  # features: the matrix then takes 32 MiB
 WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
 NARROWING = 2.0
@@ -281,22 +282,25 @@ def solve_linear_svm(
     ``state`` holds ``alpha`` and ``w``, all that is needed to go on. Without ``newton`` this is coordinate descent
     alone.
     """
-    if newton and is_wide(X):
-        rows, basis = in_span(X)
-        options = {"squared": squared, "fit_intercept": fit_intercept, "tol": tol, "relative": relative}
-        options |= {"max_iter": max_iter, "rng": rng, "alpha": alpha}
-        w, linear_term = (v if v is None or len(v) != len(basis) + 1 else _turned(basis.T, v) for v in (w, linear_term))
-        found = solve_linear_svm(rows, y, cost, w=w, linear_term=linear_term, **options)
-        state = found.state | {"w": _turned(basis, found.state["w"])}
-        return replace(found, w=basis @ found.w, state=state)
-    problem = _pose(X, y, cost, squared, fit_intercept, linear_term)
+    problem, basis = _pose(X, y, cost, squared, fit_intercept, linear_term), None
     visits = problem.newton_visits() if newton else np.inf
+    if is_wide(X) and newton:
+        visits = len(y) ** 2 // SPAN_VISITS
     run = _Run(problem, tol, relative, max_iter, scaling=visits == np.inf)
     alpha = problem.feasible(alpha)
     fits = w is not None and len(w) == X.shape[1] + 1
     run.certify(alpha, problem.primal(alpha), problem.weights_to_start_from(w) if fits else None)
     # 1. Coordinate descent, to the end or for half as long as Newton's steps would take.
     _descend(run, alpha, rng, visits)
+    if is_wide(X) and newton and not (run.done and len(y) ** 2 > POLISHED_ENTRIES):
+        # few rows of many features: in the coordinates of their span, descent goes on and Newton's steps may follow
+        rows, basis = in_span(X)
+        start = _turned(basis.T, problem.weights_to_publish(run.point.w))
+        term = None if linear_term is None else _turned(basis.T, linear_term)
+        problem = _pose(rows, y, cost, squared, fit_intercept, term)
+        run.move_to(problem, start)
+        visits = problem.newton_visits()
+        _descend(run, run.point.alpha.copy(), rng, visits)
     # 2. Newton's steps. If rounding stops them short, descent goes on from there, and the better of the two counts.
     if not run.done:
         _take_newton_steps(run)
@@ -306,12 +310,15 @@ def solve_linear_svm(
             run.certify(polished.alpha, problem.primal(polished.alpha), polished.w)
     # 3. Few numbers: what rounding leaves costs little more than what tol does, and the answer then does not depend on
     # the order of visits, nor on whether a row has a weight or is repeated.
-    if X.size <= POLISHED_ENTRIES and visits < np.inf:
+    if problem.X.size <= POLISHED_ENTRIES and visits < np.inf:
         run.tol = min(tol, ROUNDED)
         if not run.done:
             _take_newton_steps(run)
         run.tol = tol
-    return run.result()
+    found = run.result()
+    if basis is None:
+        return found
+    return replace(found, w=basis @ found.w, state=found.state | {"w": _turned(basis, found.state["w"])})
 
 
 def _turned(matrix, w):
@@ -512,6 +519,11 @@ class _Run:
     @property
     def done(self):
         return is_certified(self.point.gap, self.point.rounding, self.target) or self.passes >= self.max_iter
+
+    def move_to(self, problem, w):
+        """Go on with the same problem in other coordinates, in which the last certified point has the weights w."""
+        self.problem, alpha = problem, self.point.alpha
+        self.certify(alpha, problem.primal(alpha), w)
 
     def count(self, passes, updates):
         self.passes += passes

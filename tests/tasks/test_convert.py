@@ -103,7 +103,7 @@ def test_what_is_dropped_is_a_column(refusal):
 def test_the_target_is_not_dropped_by_a_new_run_and_no_feature_where_a_recorded_one_did(made, drop):
     dataset = made("x,z,fraud\n1,0,a\n2,0,b\n", target="fraud", drop=drop)
     assert set(dataset.columns) == {"x", "z"} - set(drop)
-    with pytest.raises(BadInput, match="expected to drop columns other than the target, got 'fraud'. Leave it in"):
+    with pytest.raises(BadInput, match="other than the target, got 'fraud'"):
         refuse_drop(dataset)
 
 
