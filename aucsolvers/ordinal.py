@@ -14,7 +14,7 @@ From top to bottom: estimator, drivers, certified points, Newton's system, cutti
 """
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -77,6 +77,9 @@ LARGEST_SYSTEM = 2048  # rows, where classes are far apart: rough steps take man
 LARGEST_SUMS = 2**24  # numbers, 128 MiB: sums of sparse rows for the Hessian's mixed part
 SAMPLE, LEAST_SAMPLE = 32, 2048  # rows of either class that make a Hessian: the larger of so many per feature, so many
 SHORT, ENLARGING = 0.5, 8  # a step below this part of Newton's tells that they were too few: so many times as many
+FAR_APART = 0.005  # mean slope up to which no Newton system of the squared hinge is solved by products
+SLOW = 0.3  # a step by products is to leave less than this part of Newton's part of the gap
+FEWEST_PRODUCTS = 2  # by which a system may be solved in place of a Hessian: of fewer there is no hope
 MASTER_STEPS = 5_000  # moves of weight between two planes per plane added: a bound is valid wherever they end
 CG_STEPS, CG_ACCURACY = 250, 0.1  # residual norm, relative: Newton's own error is of that order until the last steps
 # Where lam is small, rough steps may never settle which pairs are at the kink: after so many that brought nothing they
@@ -559,6 +562,7 @@ class _Problem:
     squared: bool
     sample: int  # most rows of either class that make a Hessian
     finer: float = 1.0  # what CG_ACCURACY is multiplied by
+    known: "_LastHessian" = field(default_factory=lambda: _LastHessian())
 
     @property
     def at_zero(self):
@@ -734,10 +738,14 @@ class _Problem:
         n_few, d = self.few.shape
         factor = self.steepness(ratio * point.width) / self.k
         if d <= LARGEST_HESSIAN and not (sparse.issparse(self.few) and n_few * d > LARGEST_SUMS):
+            direction = self._direction_by_products(point, gradient, factor) if self.squared else None
+            if direction is not None:
+                return direction
             # LAPACK's own driver: on tiny data the checks around it would cost as much as all the rest
             hessian = _hessian(self, point.band, factor, self.sample)
-            _, direction, failed = linalg.lapack.dposv(hessian.T, -gradient, lower=0, overwrite_a=1)
+            cholesky, direction, failed = linalg.lapack.dposv(hessian.T, -gradient, lower=0, overwrite_a=1)
             if not failed:
+                self.known.cholesky = cholesky
                 return direction
             logger.info("conjugate gradients for this step: lam=%g is lost in the Hessian's rounding", self.lam)
         pairs = _curvature(self, point.band, factor, self.many.shape[0])
@@ -746,7 +754,46 @@ class _Problem:
         largest = LARGEST_SYSTEM if far_apart else LARGEST_HESSIAN
         if d > LARGEST_HESSIAN and 0 < len(pairs.few) + len(pairs.many) <= largest:
             return _solve_by_rows(self, pairs, gradient)
-        return _conjugate_gradients(self, pairs, gradient)
+        return _conjugate_gradients(self, pairs, gradient)[0]
+
+    def _direction_by_products(self, point, gradient, factor):
+        """Return Newton's direction about, by products with the Hessian, if half of its price will do; else None."""
+        most, known = int(self.products_a_hessian // 2), self.known
+        known.failures += point.newton_part > SLOW * known.newton_part
+        known.newton_part = np.inf
+        # where classes are far apart, rough steps never settle which pairs are at the kink
+        if most < FEWEST_PRODUCTS or known.failures > 1 or point.band.slope <= FAR_APART:
+            return None
+        pairs = _curvature(self, point.band, factor, self.many.shape[0])
+        direction, is_met = _conjugate_gradients(self, pairs, gradient, most, known.cholesky)
+        if not is_met:
+            known.failures += 1
+            return None
+        known.newton_part = point.newton_part
+        return direction
+
+    @cached_property
+    def products_a_hessian(self):
+        """About how many products with the Hessian take as long as the Hessian itself, and its system of equations.
+
+        In ns, as measured: one of the rows' entries each, in a product and in a Hessian.
+        """
+        (n_few, d), n = self.few.shape, self.few.shape[0] + self.many.shape[0]
+        n_few, n_counted = min(n_few, self.sample), min(n_few, self.sample) + min(self.many.shape[0], self.sample)
+        if sparse.issparse(self.few):
+            stored = (self.few.nnz + self.many.nnz) / n
+            hessian = 0.5 * n_few * d * stored + 0.25 * n_counted * stored**2
+            return (hessian + 0.011 * d**3) / (n * (2.0 * stored + 5.0))
+        return (0.05 * n_counted * d * (d + 20.0) + 0.005 * d**3) / (n * (0.35 * d + 10.0))
+
+
+class _LastHessian:
+    """What conjugate gradients of one fit know of the steps before."""
+
+    def __init__(self):
+        self.cholesky = None  # the last Hessian's factor, which tells the next ones' shape
+        self.newton_part = np.inf  # of the gap, where the last step was by products
+        self.failures = 0  # systems that half a Hessian's time in products did not solve, and steps that brought little
 
 
 def _ratio(point, tol, power, most):
@@ -829,39 +876,61 @@ def _solve_by_rows(problem, pairs, gradient):
         y = linalg.solve(system, laplacian((rows @ gradient)[:, None]), overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
         logger.info("conjugate gradients for this step: lam=%g is lost in the system's rounding", problem.lam)
-        return _conjugate_gradients(problem, pairs, gradient)
+        return _conjugate_gradients(problem, pairs, gradient)[0]
     return (rows.T @ y.ravel() - gradient) / problem.lam
 
 
-def _conjugate_gradients(problem, pairs, gradient):
-    """Solve Newton's system, to the problem's accuracy, by products with the Hessian: truncated Newton."""
+def _conjugate_gradients(problem, pairs, gradient, most=None, cholesky=None):
+    """Solve Newton's system, to the problem's accuracy, by products with the Hessian: truncated Newton.
+
+    Return the direction, and whether it has that accuracy after ``most`` products. ``cholesky`` is another Hessian's
+    factor U, H = U'U, and the system is solved in U w.
+    """
     if not len(pairs.many):
-        return -gradient / problem.lam
-    few = problem.few[pairs.few]
-    many = problem.many if len(pairs.many) == problem.many.shape[0] else problem.many[pairs.many]  # all: in their order
+        return -gradient / problem.lam, True
+    if most is None:
+        most = CG_STEPS if problem.finer == 1.0 else MORE_CG_STEPS
+    few, at_few = _members(problem.few, pairs.few)
+    many, at_many = _members(problem.many, pairs.many)
+    few_weights, many_weights = np.zeros(few.shape[0]), np.zeros(many.shape[0])
     direction, residual = np.zeros_like(gradient), -gradient
-    search, norm = residual.copy(), inner(residual, residual)
-    target = (problem.finer * CG_ACCURACY) ** 2 * norm
-    for _ in range(CG_STEPS if problem.finer == 1.0 else MORE_CG_STEPS):
-        d_few, d_many = row_scores(few, search), row_scores(many, search)
+    towards = residual if cholesky is None else _solve_triangles(cholesky, residual)
+    search, norm = towards.copy(), inner(residual, towards)
+    target, is_met = (problem.finer * CG_ACCURACY) ** 2 * norm, False
+    for _ in range(most):
+        d_few, d_many = row_scores(few, search)[at_few], row_scores(many, search)[at_many]
         centre = d_many.mean()  # a common shift, which keeps rounding small
         of_few, of_many = _curve_pairs(d_few - centre, d_many - centre, pairs.first, pairs.last, pairs.of_few)
-        image = weighted_row_sum(few, pairs.factor * of_few)
-        image -= weighted_row_sum(many, pairs.factor * of_many)
+        few_weights[at_few], many_weights[at_many] = pairs.factor * of_few, pairs.factor * of_many
+        image = weighted_row_sum(few, few_weights)
+        image -= weighted_row_sum(many, many_weights)
         # in place: on wide data fresh memory would cost more than the sums
         add_scaled(image, problem.lam, search)
         curvature = inner(search, image)
         if curvature <= 0.0:  # of gradients whose squares are below the smallest number
+            is_met = True
             break
         step = norm / curvature
         add_scaled(direction, step, search)
         add_scaled(residual, -step, image)
-        old, norm = norm, inner(residual, residual)
+        towards = residual if cholesky is None else _solve_triangles(cholesky, residual)
+        old, norm = norm, inner(residual, towards)
         if norm <= target:
+            is_met = True
             break
         search *= norm / old
-        search += residual
-    return direction
+        search += towards
+    return direction, is_met
+
+
+def _members(rows, chosen):
+    """Return rows, and where among them the chosen ones are: all of them, if a copy of the chosen were half as large."""
+    return (rows, chosen) if 2 * len(chosen) > rows.shape[0] else (rows[chosen], slice(None))
+
+
+def _solve_triangles(cholesky, b):
+    """Return the solution of U'U x = b."""
+    return linalg.lapack.dpotrs(cholesky, b, lower=0)[0]
 
 
 # Cutting planes --------------------------------------------------------------------------------------------------
