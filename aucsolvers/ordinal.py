@@ -155,8 +155,8 @@ class SVMOR(LinearScorer):
     up to 1024 features, O(r d^2 + d^3) for the r rows in the band (stored values instead of one of the d if CSR), of
     either class at first a sample of at most 2048 or 32 d, after short steps more; with more features an r x r
     system in O(r^3) where r <= 1024, of classes far apart 2048, else conjugate gradients, one product with these rows
-    and their transpose each.
-    At most 1024 dense rows of more features are first brought into coordinates of their span, O(n^2 d).
+    and their transpose each. With the squared hinge these are tried first, if half the matrix's price may do, with the
+    last matrix's factor, if there is one, as preconditioner. At most 1024 dense rows of more features are first brought into coordinates of their span, O(n^2 d).
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
     so on. Where no margin is violated at the optimum, a heavier regulariser is solved in place of a tiny lam. None of
     this touches the certificate, which is of all rows. Memory: a copy of the rows (for conjugate gradients a second one
@@ -924,7 +924,7 @@ def _conjugate_gradients(problem, pairs, gradient, most=None, cholesky=None):
 
 
 def _members(rows, chosen):
-    """Return rows, and where among them the chosen ones are: all of them, if a copy of the chosen were half as large."""
+    """Return rows, and where among them the chosen ones are: all, if a copy of these were half as large."""
     return (rows, chosen) if 2 * len(chosen) > rows.shape[0] else (rows[chosen], slice(None))
 
 

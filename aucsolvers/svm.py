@@ -78,6 +78,8 @@ CROWDED_ABOVE = 2**16  # columns of sparse rows, whose weights no longer fit int
 # Newton's steps
 SPAN_VISITS = 4  # a visit of n rows in many features takes about so much of 1/n^2 of what finding their span does
 LARGEST_HESSIAN = 2048  # features: the matrix then takes 32 MiB
+SLOW = 0.3  # a step that leaves more than this part of Newton's part of the gap brought little
+ACCURACY, FEWEST_PRODUCTS = 0.1, 4  # relative residual norm of systems so solved; fewer products are no trial
 WIDEST, NARROWEST = 1.0, 1e-9  # half widths of the smoothed kink, in margins
 NARROWING = 2.0
 POLISHED_ENTRIES = 2**11  # at most so many entries of X are solved to rounding: some tens of microseconds
@@ -118,8 +120,8 @@ class LinearSVM(LinearScorer):
         pass may be very short.
     newton : bool, default=True
         Whether Newton steps on the free rows take over once descent has cost half of what they would, with the squared
-        hinge a tenth; never above 2048 features, unless there are at most 1024 rows, all dense: these are brought into
-        coordinates of their span. False: coordinate descent to the end.
+        hinge a tenth; never above 2048 features, unless there are at most 1024 rows, all dense: if descent alone does
+        not do, these are brought into coordinates of their span. False: coordinate descent to the end.
     random_state : None, int, RandomState or Generator, default=None
         Draws the order of visits.
     warm_start : bool, default=False
@@ -172,7 +174,8 @@ class LinearSVM(LinearScorer):
     Newton steps follow, (w, b) is not w(alpha) itself but the multiple of it that has the least P.
 
     Descent comes near the optimum fast and then slows down, the more so the larger C; Newton's steps settle which rows
-    are free, and solve for their dual variables exactly: 3 to 15 with the squared hinge, 10 to 50 with the hinge.
+    are free, and solve for their dual variables: 3 to 15 with the squared hinge, 10 to 50 with the hinge. Of sparse rows
+    that is by conjugate gradients, as long as they take half of the d^3 that factoring the matrix would.
 
     The same integer ``random_state`` gives the same bits on the same machine and library versions; dense and sparse
     input give the same solution up to rounding.
@@ -453,16 +456,19 @@ class _Problem:
 
         With the hinge that is about half of what those steps cost: the better the start, the fewer they are. With the
         squared hinge they are few from anywhere, and a pass or so will do. Measured in visits, a step costs 0.3 n for
-        three readings of all rows in their order, 2000 for its calls, and d^2 / 12 for its system of equations; with
-        the squared hinge also d / 48 n for the matrix of many free rows, or a sixth of the row's stored entries where
-        they are few.
+        three readings of all rows in their order, 2000 for its calls, and d^2 / 12 for its system of equations, or more
+        where rows are sparse and visits cheap; with the squared hinge also d / 48 n for the matrix of many free rows,
+        or a sixth of the row's stored entries where they are few.
         """
         n, d = self.X.shape
         if d > LARGEST_HESSIAN:
             return np.inf
         a_row = min(d / 48, self.X.nnz / n / 6) if sparse.issparse(self.X) else d / 48
         steps, squares = (0.3, a_row) if self.squared else (8, 0.0)
-        return steps * (n * (0.3 + squares) + 2000 + d * d / 12)
+        system = d * d / 12
+        if sparse.issparse(self.X):
+            system = max(system, _price_of_system(self.X) / (15.0 + 1.5 * self.X.nnz / n))
+        return steps * (n * (0.3 + squares) + 2000 + system)
 
 
 def _reordered(w, columns):
@@ -590,11 +596,11 @@ def _take_newton_steps(run):
     problem, start = run.problem, run.point
     centre = np.zeros(len(start.alpha)) if problem.squared else start.alpha
     here = best = _look(problem, start.w, problem.margins(start.w), centre, WIDEST)
-    idle = 0
+    systems, idle = _Systems(problem), 0
     while best.gap > run.target_at(best) and run.passes < run.max_iter and idle < PATIENCE:
         while here.newton_part < here.rows_part and here.width > NARROWEST and not problem.squared:
             here = _look(problem, here.w, here.margins, here.alpha, here.width / NARROWING, here)
-        direction = _newton_direction(problem, here)
+        direction = systems.direction(here)
         if direction is None:
             break
         promised = -float(here.gradient @ direction)
@@ -640,6 +646,46 @@ def _look(problem, w, margins, centre, width, before=None):
 def _steepness(problem, width):
     """Return k_i / C_i."""
     return 2.0 if problem.squared else 0.5 / width
+
+
+class _Systems:
+    """Newton's systems of one fit: solved by products with the Hessian as long as half of its price will do."""
+
+    def __init__(self, problem):
+        self.problem = problem
+        self.purse = 0.0  # what products may take
+        self.gives_up = not sparse.issparse(problem.X)
+        self.newton_part = np.inf  # of the gap, at the last step
+
+    def direction(self, here):
+        """Return minus the inverse Hessian times the gradient, or None if rounding makes the Hessian singular."""
+        direction = None if self.gives_up else self._by_products(here)
+        return _newton_direction(self.problem, here) if direction is None else direction
+
+    def _by_products(self, here):
+        """Return about that, or None: steps that bring little may take half of a system's time in all."""
+        if here.newton_part <= SLOW * self.newton_part:
+            self.purse = 0.5 * _price_of_system(self.problem.X)
+        self.newton_part = here.newton_part
+        price = _price_of_product(self.problem.X, len(here.free))
+        most, direction = int(self.purse / price), np.zeros(len(here.w))
+        if most < FEWEST_PRODUCTS:
+            return None
+        fixed = self.problem.rows, here.free, here.curvature, self.problem.bias, here.gradient
+        products, is_met = _solve_by_products(*fixed, ACCURACY, most, direction)
+        self.purse -= products * price
+        self.gives_up = not is_met
+        return direction if is_met else None
+
+
+def _price_of_system(X):
+    """Return about how many ns LAPACK takes for Newton's system."""
+    return 0.011 * X.shape[1] ** 3
+
+
+def _price_of_product(X, n_free):
+    """Return about how many ns a product of a sparse X's Hessian takes, n_free rows being free."""
+    return n_free * (3.0 * X.nnz / X.shape[0] + 5.0) + 5.0 * X.shape[1]
 
 
 def _newton_direction(problem, here):
@@ -844,6 +890,49 @@ def _complete_hessian(rows, free, curvature, bias, squares, hessian):
         hessian[f, f] += 1.0
         hessian[d, f] = bias * last[f]
     hessian[d, d] = 1.0 + bias * bias * of_constant
+
+
+@kernel(fastmath=REDUCE)
+def _solve_by_products(csr, free, curvature, bias, gradient, accuracy, most, direction):
+    """Set ``direction`` to about minus the inverse Hessian times the gradient; return the products, and if it is there.
+
+    By conjugate gradients, each weight in units of the root of its own part of the Hessian.
+    """
+    data, indices, indptr = csr
+    size, last = gradient.size, gradient.size - 1
+    own = np.ones(size)
+    for k in range(free.size):
+        for e in range(indptr[free[k]], indptr[free[k] + np.uint32(1)]):
+            own[indices[e]] += curvature[k] * data[e] * data[e]
+        own[last] += curvature[k] * bias * bias
+    residual, search, image = -gradient, -gradient / own, np.empty(size)
+    norm = inner(residual, search)
+    target = accuracy * accuracy * norm
+    for products in range(1, most + 1):
+        image[:] = search
+        for k in range(free.size):
+            start, stop = indptr[free[k]], indptr[free[k] + np.uint32(1)]
+            product = bias * search[last]
+            for e in range(start, stop):
+                product += data[e] * search[indices[e]]
+            product *= curvature[k]
+            image[last] += bias * product
+            for e in range(start, stop):
+                image[indices[e]] += product * data[e]
+        along = inner(search, image)
+        if not along > 0.0:  # of gradients whose squares are below the smallest number
+            return products, False
+        step, old, norm = norm / along, norm, 0.0
+        for f in range(size):
+            direction[f] += step * search[f]
+            residual[f] -= step * image[f]
+        for f in range(size):
+            norm += residual[f] * residual[f] / own[f]
+        if norm <= target:
+            return products, True
+        for f in range(size):
+            search[f] = residual[f] / own[f] + norm / old * search[f]
+    return most, False
 
 
 @kernel(forceinline=True)

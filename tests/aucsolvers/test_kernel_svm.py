@@ -869,6 +869,14 @@ def test_steps_go_on_until_the_gap_with_its_rounding_is_met(monkeypatch):
     assert rounding < svm.dual_gap_ <= 1e-2 * svm.objective_
 
 
+@pytest.mark.parametrize("degree", range(1, 13))
+def test_powers_are_those_of_numpy(degree):
+    values = 3.0 * np.random.default_rng(0).normal(size=1000)
+    raised = values.copy()
+    module._raise_to(degree, raised)
+    assert_allclose(raised, values**degree, rtol=1e-14)
+
+
 @pytest.mark.parametrize("kernels", [("linear", "rbf"), ("rbf", "linear"), ("poly", "linear"), ("linear", "poly")])
 def test_a_fitted_model_answers_as_before_when_another_kernel_is_set(kernels):
     rng = np.random.default_rng(0)

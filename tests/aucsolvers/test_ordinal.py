@@ -150,9 +150,37 @@ class TestSumsOverPairs:
         expected = np.linalg.solve(twin.hessian, -point.gradient)
         np.testing.assert_allclose(problem.newton_direction(point), expected, rtol=1e-9)
         pairs = module._curvature(problem, point.band, twin.steep / problem.k, 100)
-        for solve in (module._conjugate_gradients, module._solve_by_rows):
-            direction = solve(problem, pairs, point.gradient)
+        nearby = np.linalg.cholesky(twin.hessian + np.diag([0.3, 0.1, 0.2, 0.5])).T  # the factor of another Hessian
+        for cholesky in (None, np.asfortranarray(nearby)):
+            direction, is_met = module._conjugate_gradients(problem, pairs, point.gradient, 50, cholesky)
+            assert is_met
             np.testing.assert_allclose(direction, expected, rtol=1e-9)
+        assert not module._conjugate_gradients(problem, pairs, point.gradient, 1)[1]
+        np.testing.assert_allclose(module._solve_by_rows(problem, pairs, point.gradient), expected, rtol=1e-9)
+
+    @pytest.mark.parametrize("storage", STORAGES)
+    @pytest.mark.parametrize("lam, most", [(1e-1, 0), (1e-3, 4)])
+    def test_systems_are_solved_by_products_where_that_costs_less(self, lam, most, storage, monkeypatch):
+        """150 features of like scale: no Hessian at all, or few; to the optimum that Hessians alone lead to."""
+        rng = np.random.default_rng(0)
+        y = rng.random(1500) < 0.2
+        X = storage(rng.normal(size=(1500, 150)) * (rng.random((1500, 150)) < 0.4) + 0.2 * y[:, None])
+        counted, hessian = [], module._hessian
+        monkeypatch.setattr(module, "_hessian", lambda *given: counted.append(1) or hessian(*given))
+        quick = SVMOR(lam, loss="squared_hinge", tol=1e-10).fit(X, y)
+        few = len(counted)
+        monkeypatch.setattr(module, "FEWEST_PRODUCTS", np.inf)
+        exact = SVMOR(lam, loss="squared_hinge", tol=1e-10).fit(X, y)
+        assert (quick.status_, exact.status_) == ("converged", "converged")
+        assert few <= most < len(counted) - few
+        np.testing.assert_allclose(quick.objective_, exact.objective_, rtol=1e-9)
+
+    def test_rough_steps_are_given_up_where_classes_are_far_apart(self):
+        """All pairs end at the kink: rough steps took 76 iterations, exact ones 14."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(400, 2000))
+        y = X[:, :5].sum(axis=1) + 2.0 * rng.normal(size=400) > 1.5
+        assert SVMOR(1e-4, loss="squared_hinge", tol=1e-6).fit(X, y).n_iter_ < 25
 
     @pytest.mark.parametrize("storage", STORAGES)
     @pytest.mark.parametrize("most", [4, 6, 9])

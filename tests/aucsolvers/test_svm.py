@@ -443,6 +443,53 @@ class TestNewton:
         change = (gradient(w + 1e-7 * direction) - gradient(w - 1e-7 * direction)) / 2e-7
         assert_allclose(change, -gradient(w), rtol=1e-5, atol=1e-5 * np.abs(gradient(w)).max())
 
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    @pytest.mark.parametrize("squared", [False, True])
+    def test_products_solve_the_system_that_lapack_does(self, cancer, fit_intercept, squared):
+        X, signs = sparse.csr_array(cancer[0]), 2.0 * cancer[1] - 1
+        problem = module._pose(X, signs, np.full(len(signs), 0.5), squared, fit_intercept)
+        w, centre = problem.primal(np.full(len(signs), 0.01)), np.zeros(len(signs))
+        here = module._look(problem, w, problem.margins(w), centre, 0.5)
+        fixed = problem.rows, here.free, here.curvature, problem.bias, here.gradient
+        direction = np.zeros(len(w))
+        products, is_met = module._solve_by_products(*fixed, 1e-13, 500, direction)
+        assert is_met and 1 < products < 100
+        assert_allclose(direction, module._newton_direction(problem, here), rtol=1e-9)
+        assert module._solve_by_products(*fixed, 1e-13, 2, np.zeros(len(w))) == (2, False)
+
+    @pytest.mark.parametrize("squared", [False, True])
+    def test_wide_sparse_rows_need_no_matrix_where_products_will_do(self, squared, monkeypatch):
+        rng = np.random.default_rng(0)
+        X = sparse.random_array((4000, 900), density=0.02, rng=rng, format="csr")
+        signs = np.where(X @ rng.normal(size=900) + rng.normal(size=4000) > 1.0, 1.0, -1.0)
+        monkeypatch.setattr(module._Problem, "newton_visits", lambda problem: 4000)  # at once
+        solved, lapack = [], module._newton_direction
+        monkeypatch.setattr(module, "_newton_direction", lambda *given: solved.append(1) or lapack(*given))
+        quick = solve(X, signs, C=1.0, squared=squared, tol=1e-8)
+        few = len(solved)
+        monkeypatch.setattr(module, "FEWEST_PRODUCTS", np.inf)
+        exact = solve(X, signs, C=1.0, squared=squared, tol=1e-8)
+        assert quick.status == exact.status == "converged"
+        assert few < 0.5 * (len(solved) - few)
+        assert_allclose(quick.objective, exact.objective, rtol=1e-7)
+
+    @pytest.mark.parametrize("squared", [False, True])
+    @pytest.mark.parametrize("tol", [1e-3, 1e-9])
+    def test_few_wide_rows_are_brought_into_their_span_only_if_descent_does_not_do(self, squared, tol, monkeypatch):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(60, 1500))
+        signs = np.where(X[:, 0] + rng.normal(size=60) > 0.5, 1.0, -1.0)
+        asked, in_span = [], module.in_span
+        monkeypatch.setattr(module, "in_span", lambda X: asked.append(1) or in_span(X))
+        monkeypatch.setattr(module, "SPAN_VISITS", 4 if tol > 1e-6 else 10**6)
+        found, by_descent = (solve(X, signs, C=0.01, squared=squared, tol=tol, newton=n) for n in (True, False))
+        assert len(asked) == (tol < 1e-6)
+        assert (found.status, len(found.w), found.state["w"].shape) == ("converged", 1500, (1501,))
+        assert_allclose(found.objective, by_descent.objective, atol=tol * 60 * 0.01)
+        assert np.all(np.diff(found.history["updates"]) > 0)
+        again = solve(X, signs, C=0.01, squared=squared, tol=tol, **found.state)
+        assert again.n_iter <= 1 and again.status == "converged"
+
     @pytest.mark.parametrize("C", [1.0, 10.0])
     @pytest.mark.parametrize("squared", [False, True])
     def test_ends_where_descent_does_after_fewer_visits(self, cancer, squared, C):
