@@ -155,8 +155,8 @@ class SVMOR(LinearScorer):
     up to 1024 features, O(r d^2 + d^3) for the r rows in the band (stored values instead of one of the d if CSR), of
     either class at first a sample of at most 2048 or 32 d, after short steps more; with more features an r x r
     system in O(r^3) where r <= 1024, of classes far apart 2048, else conjugate gradients, one product with these rows
-    and their transpose each. With the squared hinge these are tried before a matrix, for half of its price at most, with
-    the last one's factor as preconditioner.
+    and their transpose each. With the squared hinge these are tried before a matrix, for half of its price at most,
+    with the last one's factor as preconditioner.
     At most 1024 dense rows of more features are first brought into coordinates of their span, O(n^2 d).
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
     so on. Where no margin is violated at the optimum, a heavier regulariser is solved in place of a tiny lam. None of

@@ -174,8 +174,8 @@ class LinearSVM(LinearScorer):
     Newton steps follow, (w, b) is not w(alpha) itself but the multiple of it that has the least P.
 
     Descent comes near the optimum fast and then slows down, the more so the larger C; Newton's steps settle which rows
-    are free, and solve for their dual variables: 3 to 15 with the squared hinge, 10 to 50 with the hinge. Of sparse rows
-    that is by conjugate gradients, as long as they take half of the d^3 that factoring the matrix would.
+    are free, and solve for their dual variables: 3 to 15 with the squared hinge, 10 to 50 with the hinge. Of sparse
+    rows that is by conjugate gradients, as long as they take half of the d^3 that factoring the matrix would.
 
     The same integer ``random_state`` gives the same bits on the same machine and library versions; dense and sparse
     input give the same solution up to rounding.
