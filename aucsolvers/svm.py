@@ -456,9 +456,9 @@ class _Problem:
 
         With the hinge that is about half of what those steps cost: the better the start, the fewer they are. With the
         squared hinge they are few from anywhere, and a pass or so will do. Measured in visits, a step costs 0.3 n for
-        three readings of all rows in their order, 2000 for its calls, and d^2 / 12 for its system of equations, or more
-        where rows are sparse and visits cheap; with the squared hinge also d / 48 n for the matrix of many free rows,
-        or a sixth of the row's stored entries where they are few.
+        three readings of all rows in their order, 2000 for its calls, and d^2 / 12 for its system of equations; with
+        the squared hinge also d / 48 n for the matrix of many free rows, or a sixth of the row's stored entries where
+        they are few, and more for the system then, as visits are cheap.
         """
         n, d = self.X.shape
         if d > LARGEST_HESSIAN:
@@ -466,7 +466,7 @@ class _Problem:
         a_row = min(d / 48, self.X.nnz / n / 6) if sparse.issparse(self.X) else d / 48
         steps, squares = (0.3, a_row) if self.squared else (8, 0.0)
         system = d * d / 12
-        if sparse.issparse(self.X):
+        if self.squared and sparse.issparse(self.X):
             system = max(system, _price_of_system(self.X) / (15.0 + 1.5 * self.X.nnz / n))
         return steps * (n * (0.3 + squares) + 2000 + system)
 
