@@ -553,6 +553,15 @@ def _pose(X, y, lam, loss):
     return _Problem(few, many, lam, loss == "squared_hinge", sample)
 
 
+class _LastHessian:
+    """What conjugate gradients of one fit know of the steps before."""
+
+    def __init__(self):
+        self.cholesky = None  # the last Hessian's factor, which tells the next ones' shape
+        self.newton_part = np.inf  # of the gap, where the last step was by products
+        self.failures = 0  # systems that half a Hessian's time in products did not solve, and steps that brought little
+
+
 @dataclass(frozen=True)
 class _Problem:
     """The rows of the smaller class, those of the larger one, and the objective: all that does not change in a fit."""
@@ -563,7 +572,7 @@ class _Problem:
     squared: bool
     sample: int  # most rows of either class that make a Hessian
     finer: float = 1.0  # what CG_ACCURACY is multiplied by
-    known: "_LastHessian" = field(default_factory=lambda: _LastHessian())
+    known: _LastHessian = field(default_factory=_LastHessian)
 
     @property
     def at_zero(self):
@@ -788,15 +797,6 @@ class _Problem:
         return (0.05 * n_counted * d * (d + 20.0) + 0.005 * d**3) / (n * (0.35 * d + 10.0))
 
 
-class _LastHessian:
-    """What conjugate gradients of one fit know of the steps before."""
-
-    def __init__(self):
-        self.cholesky = None  # the last Hessian's factor, which tells the next ones' shape
-        self.newton_part = np.inf  # of the gap, where the last step was by products
-        self.failures = 0  # systems that half a Hessian's time in products did not solve, and steps that brought little
-
-
 def _ratio(point, tol, power, most):
     """Return what to multiply the width by: the band's part of the gap falls as that power, and half of tol will do."""
     return min(1.0 / LEAST_NARROWING, max(1.0 / most, (ENOUGH * tol / point.band_part) ** (1.0 / power)))
@@ -909,7 +909,6 @@ def _conjugate_gradients(problem, pairs, gradient, most=None, cholesky=None):
         add_scaled(image, problem.lam, search)
         curvature = inner(search, image)
         if curvature <= 0.0:  # of gradients whose squares are below the smallest number
-            is_met = True
             break
         step = norm / curvature
         add_scaled(direction, step, search)
