@@ -786,7 +786,7 @@ class _Problem:
     def products_a_hessian(self):
         """About how many products with the Hessian take as long as the Hessian itself, and its system of equations.
 
-        In ns, as measured: one of the rows' entries each, in a product and in a Hessian.
+        Both in ns, as measured.
         """
         (n_few, d), n = self.few.shape, self.few.shape[0] + self.many.shape[0]
         n_few, n_counted = min(n_few, self.sample), min(n_few, self.sample) + min(self.many.shape[0], self.sample)

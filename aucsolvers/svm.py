@@ -285,17 +285,15 @@ def solve_linear_svm(
     ``state`` holds ``alpha`` and ``w``, all that is needed to go on. Without ``newton`` this is coordinate descent
     alone.
     """
-    problem, basis = _pose(X, y, cost, squared, fit_intercept, linear_term), None
-    visits = problem.newton_visits() if newton else np.inf
-    if is_wide(X) and newton:
-        visits = len(y) ** 2 // SPAN_VISITS
+    problem, basis, wide = _pose(X, y, cost, squared, fit_intercept, linear_term), None, newton and is_wide(X)
+    visits = len(y) ** 2 // SPAN_VISITS if wide else problem.newton_visits() if newton else np.inf
     run = _Run(problem, tol, relative, max_iter, scaling=visits == np.inf)
     alpha = problem.feasible(alpha)
     fits = w is not None and len(w) == X.shape[1] + 1
     run.certify(alpha, problem.primal(alpha), problem.weights_to_start_from(w) if fits else None)
     # 1. Coordinate descent, to the end or for half as long as Newton's steps would take.
     _descend(run, alpha, rng, visits)
-    if is_wide(X) and newton and not (run.done and len(y) ** 2 > POLISHED_ENTRIES):
+    if wide and not (run.done and len(y) ** 2 > POLISHED_ENTRIES):
         # few rows of many features: in the coordinates of their span, descent goes on and Newton's steps may follow
         rows, basis = in_span(X)
         start = _turned(basis.T, problem.weights_to_publish(run.point.w))
