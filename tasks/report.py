@@ -221,7 +221,7 @@ def _chosen(models: Sequence[FittedModel]) -> tuple[str, str]:
         middle, spread = _middle_and_range([model.chosen[name] for model in models], tried)
         medians.append(f"{plots.PARAMETER_LABELS.get(name, name)} {middle}")
         ranges.append(spread)
-    return ", ".join(medians) or "–", ", ".join(ranges)
+    return ", ".join(medians) or "–", "; ".join(ranges)  # a range may hold a comma
 
 
 def _left_out(models: Sequence[FittedModel]) -> tuple[str, ...]:

@@ -276,7 +276,7 @@ def test_sampled_rows_and_chosen_parameter():
     cell = experiment().results[0]
     both = replace(cell, models=[replace(m, chosen=m.chosen | {"gamma_factor": 10.0}) for m in cell.models])
     (row,) = summary_rows(replace(experiment(), results=(both,)))
-    assert row.chosen[0].endswith(", γ × 10") and row.chosen[1].endswith(", in every fold")
+    assert row.chosen[0].endswith(", γ × 10") and row.chosen[1].endswith("; in every fold")
 
 
 def test_compiling_is_told_beside_the_time_that_leaves_it_out():
