@@ -142,7 +142,7 @@ def foreign():
 def test_a_solver_without_a_certificate_is_told_so_and_its_choices_in_words(foreign):
     row = summary_rows(foreign)[0]
     assert (row.certificate, row.status) == ("none", "uncertified")
-    assert row.chosen == ("criterion gini, max_depth 3", "in 4 of 5 folds, 3 to 5")
+    assert row.chosen == ("criterion gini, max_depth 3", "in 4 of 5 folds; 3 to 5")
     assert row.kept[1].endswith("77 added")
     page = render_html(foreign)
     assert "Uncertified" in page
