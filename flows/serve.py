@@ -21,7 +21,7 @@ from prefect.client.schemas.responses import FlowRunResponse
 from prefect.exceptions import ObjectNotFound
 from rich.console import Console
 
-from flows.signals import stoppable
+from flows.signals import Signals, stoppable
 from flows.start import recover
 from tasks import scheduler, store
 from tasks.child import end_child, start_child
@@ -42,16 +42,22 @@ def serve_command(limit: int, look_every: float) -> None:
     """Run what is due until a signal ends it."""
     console = Console(soft_wrap=True, highlight=False, markup=False)
     store.check_store()
-    with stoppable(), only_one(), scheduler.open_scheduler() as (server, client), tempfile.TemporaryDirectory() as logs:
+    with (
+        stoppable() as signals,
+        only_one(),
+        scheduler.open_scheduler() as (server, client),
+        tempfile.TemporaryDirectory() as logs,
+    ):
         store.open_store()  # whose tables two runs at a time must not make
         recover()
         for sentence in end_interrupted_flow_runs(client):
             console.print(f"aucflow: {sentence}")
-        serving = Serving(server, client, console, Path(logs), limit, look_every)
+        serving = Serving(server, client, console, signals, Path(logs), limit, look_every)
         console.print(f"serving {Path.cwd()} on {server.url.removesuffix('/api')} (Ctrl-C ends it)")
         try:
             while True:
                 serving.step()
+                signals.raise_again()
                 time.sleep(POLL_S)
         except BaseException as error:
             error.add_note(serving.end())
@@ -91,6 +97,7 @@ class Serving:
     server: PrefectServer
     client: SyncPrefectClient
     console: Console
+    signals: Signals
     logs: Path
     limit: int
     look_every: float
@@ -147,13 +154,18 @@ class Serving:
     def _start_due(self) -> None:
         for run in scheduler.due_runs(self.client, self.deployed):
             busy = run.deployment_id in {other.deployment_id for other in self.running.values()}
-            if len(self.running) >= self.limit or busy or not self._take(run):
-                continue
-            name = next(d.name for d in self.deployed if d.id == run.deployment_id)
-            log = self.logs / f"{run.id}.log"
-            process = start_child("prefect.engine", str(run.id), env=self.server.environment, log=log)
-            self.running[run.id] = Running(name, run.deployment_id, process, log)
-            self._say(name, f"started, {scheduler.cause(run)} ({run.name})")
+            if len(self.running) < self.limit and not busy:
+                with self.signals.held():  # a run that is taken and not among those that run would stay open
+                    self._start(run)
+
+    def _start(self, run: FlowRunResponse) -> None:
+        if not self._take(run):
+            return
+        name = next(d.name for d in self.deployed if d.id == run.deployment_id)
+        log = self.logs / f"{run.id}.log"
+        process = start_child("prefect.engine", str(run.id), env=self.server.environment, log=log)
+        self.running[run.id] = Running(name, run.deployment_id, process, log)
+        self._say(name, f"started, {scheduler.cause(run)} ({run.name})")
 
     def _take(self, run: FlowRunResponse) -> bool:
         """Take a run that is due; tell whether it was still there, and nobody else's."""

@@ -5,12 +5,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from threading import Timer
 from types import FrameType
 
 from aucsolvers._transaction import is_of_interrupt
 from tasks.errors import Stopped
-from tasks.progress import Step, listening
+from tasks.progress import listening
 
 GRACE_S = 20  # for Prefect, which asks a dead server for over a minute; our own runs are marked at once
 AT_ONCE = b"aucflow: ended at once: the next command settles what was left open\n"
@@ -22,14 +23,38 @@ def _end_at_once(number: int) -> None:
     os._exit(128 + number)
 
 
+@dataclass
+class Signals:
+    """What has arrived while a block of ``stoppable`` runs."""
+
+    received: list[int] = field(default_factory=list)
+    is_held: bool = False
+
+    def raise_again(self) -> None:
+        """Raise KeyboardInterrupt if a signal has arrived."""
+        if self.received:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let a signal wait for the end of a block of steps, of which the first is not to be taken without the last."""
+        self.is_held = True
+        try:
+            yield
+        finally:
+            self.is_held = False
+            self.raise_again()
+
+
 @contextmanager
-def stoppable() -> Iterator[None]:
+def stoppable() -> Iterator[Signals]:
     """Turn SIGINT, SIGTERM and SIGHUP into KeyboardInterrupt while the block runs, and that into Stopped at its end.
 
     An interrupt that arrives while the garbage collector runs a callback is printed and lost, so it is raised again
     at the next step. A second signal ends the process there and then. Under nohup, SIGHUP stays ignored.
     """
-    received: list[int] = []
+    signals = Signals()
+    received = signals.received
 
     def receive(number: int, _frame: FrameType | None) -> None:
         if received:
@@ -38,7 +63,8 @@ def stoppable() -> Iterator[None]:
         watchdog = Timer(GRACE_S, _end_at_once, [number])
         watchdog.daemon = True
         watchdog.start()
-        raise KeyboardInterrupt
+        if not signals.is_held:
+            raise KeyboardInterrupt
 
     def keep_if_lost(args: "sys.UnraisableHookArgs") -> None:
         # what Python cannot raise where it stands; inside a flow Prefect has a SIGTERM handler of its own
@@ -48,18 +74,14 @@ def stoppable() -> Iterator[None]:
         elif not isinstance(args.exc_value, KeyboardInterrupt):
             hook(args)
 
-    def raise_again(_step: Step) -> None:
-        if received:
-            raise KeyboardInterrupt
-
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, receive) for number in numbers}
     hook, sys.unraisablehook = sys.unraisablehook, keep_if_lost
     try:
-        with listening(raise_again):
-            yield
+        with listening(lambda _step: signals.raise_again()):
+            yield signals
     except (Exception, KeyboardInterrupt) as error:
         # of a terminal that was closed also every attempt to write to it fails
         number = received[0] if received else terminated_by(error)

@@ -46,3 +46,27 @@ def test_a_second_signal_ends_at_once_and_says_so():
     done = subprocess.run([sys.executable, "-c", TWICE], capture_output=True, text=True, timeout=60)
     assert done.returncode == 143
     assert done.stderr == "aucflow: ended at once: the next command settles what was left open\n"
+
+
+HELD = """
+import os, signal
+from flows.signals import stoppable
+from tasks.errors import Stopped
+try:
+    with stoppable() as signals:
+        try:
+            with signals.held():
+                os.kill(os.getpid(), signal.SIGTERM)
+                print("done")
+                raise OSError("of a server that is gone")
+        except OSError:
+            print("the signal was lost")
+        print("not reached")
+except Stopped as stopped:
+    print(stopped.exit_code)
+"""
+
+
+def test_a_signal_waits_for_the_end_of_steps_that_belong_together_even_if_these_fail():
+    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("done\n143\n", "")
