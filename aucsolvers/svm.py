@@ -55,6 +55,7 @@ from aucsolvers._rows import (
     dot,
     inner,
     row_scores,
+    sparse_if,
     squared_norms,
     stored_once,
     with_short_indices,
@@ -480,8 +481,8 @@ def _pose(X, y, cost, squared, fit_intercept, linear_term=None):
     """Return the _Problem: X in the faster of its two forms, D_ii, U_i and the step lengths."""
     if sparse.issparse(X):
         X = with_short_indices(stored_once(X))  # an entry stored in two parts would spoil ||x_i||^2
-    elif np.count_nonzero(X) < SPARSE_PAYS_BELOW * X.size:
-        X = sparse.csr_array(X)
+    else:
+        X = sparse_if(X, SPARSE_PAYS_BELOW)
     columns = slice(None)
     if sparse.issparse(X) and X.shape[1] > CROWDED_ABOVE:
         X, columns = busy_columns_first(X)

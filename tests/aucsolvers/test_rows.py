@@ -31,6 +31,7 @@ from aucsolvers._rows import (
     most_readings,
     row_products,
     row_scores,
+    sparse_if,
     squared_norm_about,
     squared_norms,
     squares_are_small,
@@ -224,6 +225,19 @@ def test_busy_columns_come_first(form, dtype):
     assert np.all(np.diff(np.count_nonzero(crowded.toarray(), axis=0)) <= 0)
     assert_array_equal(crowded.data, X.data)  # the order within the rows is the same
     assert_array_equal(X.toarray(), before)
+
+
+@pytest.mark.parametrize("density", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("d", [1, 7, 70])
+def test_dense_rows_of_few_values_become_what_scipy_makes_of_them(dtype, density, d):
+    X = matrix(d=d, dtype=dtype, density=density)
+    X[X < -1.5] = -0.0
+    expected, part = sparse.csr_array(X), np.count_nonzero(X) / X.size
+    got = sparse_if(X, part)
+    for name in ("data", "indices", "indptr"):
+        assert_array_equal(getattr(got, name), getattr(expected, name), strict=True)
+    if density:
+        assert sparse_if(X, part - 0.5 / X.size) is X
 
 
 def test_rows_are_read_fewer_times_where_it_takes_longer():
