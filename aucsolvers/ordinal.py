@@ -67,6 +67,7 @@ HEAVY_SLOPES, LIGHT, LIGHTER, ROUGH = 3e-3, 10.0, 10.0, 1e-2
 ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be smaller
 FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
 ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
+LOST = 1e-10  # part of a system's largest numbers that lam is beside them, or is left of a difference: too little
 LARGEST_THETA = 100.0  # times that slopes are made longer for a bound: what rounding is in them grows as its square
 # More than twice as many rows get their first w from this many, evenly spaced, solved to this gap relative to P; then
 # from 8 times as many, solved to a gap 8 times smaller, and so on. What comes next starts in a band so many times as
@@ -873,12 +874,21 @@ def _solve_by_rows(problem, pairs, gradient):
 
     system = laplacian(row_products(rows))
     system.ravel()[:: len(system) + 1] += problem.lam / pairs.factor
-    try:
-        y = linalg.solve(system, laplacian((rows @ gradient)[:, None]), overwrite_a=True, check_finite=False)
-    except linalg.LinAlgError:
-        logger.info("conjugate gradients for this step: lam=%g is lost in the system's rounding", problem.lam)
-        return _conjugate_gradients(problem, pairs, gradient)[0]
-    return (rows.T @ y.ravel() - gradient) / problem.lam
+    y, reliable = _solve(system, laplacian((rows @ gradient)[:, None]))
+    if reliable:
+        scaled = rows.T @ y.ravel() - gradient  # lam times the direction
+        if inner(scaled, scaled) > LOST**2 * inner(gradient, gradient):
+            return scaled / problem.lam
+    logger.info("conjugate gradients for this step: lam=%g is lost in the system's rounding", problem.lam)
+    return _conjugate_gradients(problem, pairs, gradient)[0]
+
+
+def _solve(system, b):
+    """Return the solution of a system of equations, and whether rounding leaves some digits of it; overwrite both."""
+    norm = linalg.lapack.dlange("1", system)
+    factors, swaps, singular = linalg.lapack.dgetrf(system, overwrite_a=True)
+    reliable = not singular and linalg.lapack.dgecon(factors, norm)[0] > LOST
+    return linalg.lapack.dgetrs(factors, swaps, b, overwrite_b=True)[0], reliable
 
 
 def _conjugate_gradients(problem, pairs, gradient, most=None, cholesky=None):

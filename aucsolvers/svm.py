@@ -305,14 +305,17 @@ def solve_linear_svm(
         _descend(run, run.point.alpha.copy(), rng, visits)
     # 2. Newton's steps. If rounding stops them short, descent goes on from there, and the better of the two counts.
     if not run.done:
-        _take_newton_steps(run)
+        gap = np.inf
+        while not run.done and run.point.gap < 0.5 * gap:  # what steps keep up to date drifts: once more, from afresh
+            gap = run.point.gap
+            _take_newton_steps(run)
         polished = run.point
         _descend(run, polished.alpha.copy(), rng, np.inf)
         if polished.gap < run.point.gap:
             run.certify(polished.alpha, problem.primal(polished.alpha), polished.w)
     # 3. Few numbers: what rounding leaves costs little more than what tol does, and the answer then does not depend on
     # the order of visits, nor on whether a row has a weight or is repeated.
-    if problem.X.size <= POLISHED_ENTRIES and visits < np.inf:
+    if problem.X.size <= POLISHED_ENTRIES and visits < np.inf and not (wide and basis is None):
         run.tol = min(tol, ROUNDED)
         if not run.done:
             _take_newton_steps(run)

@@ -895,6 +895,16 @@ def test_slopes_of_rounding_certify_nothing(method):
         assert -1e-13 < excess <= model.dual_gap_ + 1e-13 and model.status_ == "converged"
 
 
+@pytest.mark.parametrize("scale", [1e3, 1e5, 1e9])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_few_wide_sparse_rows_of_large_features_are_solved_as_dense_ones(loss, scale):
+    """Beside their products lam is nothing, so Newton's system, by rows, has no solution that rounding leaves."""
+    X, y = np.random.default_rng(0).normal(size=(26, 1195)) * scale, np.arange(26) < 9
+    dense, rows = (SVMOR(1e-3, loss=loss).fit(form(X), y) for form in (np.asarray, sparse.csr_array))
+    assert rows.status_ == dense.status_ == "converged"
+    assert rows.objective_ == pytest.approx(dense.objective_, rel=2e-6)
+
+
 def test_wide_sparse_rows_reach_tol_where_lam_is_small():
     """More features than a dense Hessian is made of: steps by conjugate gradients get finer where rough ones idle.
 

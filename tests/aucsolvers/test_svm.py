@@ -793,6 +793,25 @@ def test_few_rows_of_many_features_are_solved_in_their_span(kind, fit_intercept,
     assert margin_mean.status_ == "converged"
 
 
+def test_few_wide_rows_of_few_values_that_descent_has_solved_are_left_at_that(monkeypatch):
+    """Newton's systems of so many features would cost more than all of the rest."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((50, 6000))
+    for row in X:
+        row[rng.choice(6000, 20, replace=False)] = rng.normal(size=20)
+    monkeypatch.setattr(module, "_take_newton_steps", lambda run: pytest.fail(f"steps in {run.problem.X.shape}"))
+    assert LinearSVM(random_state=0).fit(X, rng.integers(0, 2, 50)).status_ == "converged"
+
+
+def test_newtons_steps_go_on_from_afresh_where_what_they_keep_has_drifted():
+    """Features of a million times each other's scale take over a thousand steps."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 120)) * 10.0 ** rng.uniform(1, 7, 120)
+    y = np.arange(200) < 2
+    model = LinearSVM(50.0, loss="squared_hinge", tol=1e-6, random_state=0).fit(X, y)
+    assert model.status_ == "converged"
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_collinear_features_of_real_data_are_solved_with_a_hessian_of_two_thousand(mirror, loss):
     """Splice, features and their products: descent alone was 7 to 18 % above the optimum after 10,000 passes."""
