@@ -13,7 +13,7 @@ settings.register_profile("unhurried", deadline=None)  # the first example may l
 settings.load_profile("unhurried")
 
 ROOT = Path(__file__).resolve().parent.parent
-# The first compiles all kernels, which others then load; meanwhile the next two wait for schedules most of the time.
+# The first compiles all kernels, which others then load; the next two wait for schedules some of the time.
 FIRST = ("tests/flows/test_warmup.py", "tests/flows/test_readme_story.py", "tests/flows/test_deploy.py")
 THEN = ("tests/flows/", "tests/tasks/", "tests/")  # from files of minutes to files of seconds
 

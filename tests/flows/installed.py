@@ -4,12 +4,15 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import chdir
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
+from flows.cli import main
 from tasks.prefect_server import server_of_this_process
 
 AUCFLOW = Path(sys.executable).with_name("aucflow")
@@ -21,6 +24,13 @@ def run(folder, *arguments, **more):
     command = [AUCFLOW, *map(str, arguments)]
     env = environment(folder, PREFECT_API_URL=prefect_url()) | more
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=580)
+
+
+def run_here(folder, *arguments):
+    """Run the command in this process, in a folder: seconds of imports less; return its exit code."""
+    with chdir(folder), pytest.raises(SystemExit) as ended:
+        main([str(word) for word in arguments])
+    return ended.value.code
 
 
 def environment(folder, **more):

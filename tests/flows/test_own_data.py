@@ -9,7 +9,7 @@ from pathlib import Path
 import mlflow
 import numpy as np
 import pytest
-from installed import claims, run
+from installed import claims, run, run_here
 from mlflow import MlflowClient
 from sklearn.metrics import roc_auc_score
 
@@ -198,8 +198,7 @@ def test_the_same_seed_gives_the_same_numbers_whatever_the_workers(own_data, sto
     folder, _ = own_data
     client, (_, child, _) = store
     arguments = ["--data", "my claims.csv", "--target", "fraud", "--folds", "3", "--seed", "5", "--workers", "1"]
-    done = run(folder, "run", *arguments, "--method", "sdcd_perm", "--name", "again")
-    assert done.returncode == 0, done.stderr
+    assert run_here(folder, "run", *arguments, "--method", "sdcd_perm", "--name", "again") == 0
     experiment = client.get_experiment_by_name("again")
     again = client.search_runs([experiment.experiment_id], "tags.aucflow.solver = 'sdcd_perm'")[0]
     timed = {"seconds", "compile_s", "fit_s", "search_s"}

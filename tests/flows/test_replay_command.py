@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from installed import claims, run
+from installed import claims, run, run_here
 
 from flows.replay import diff_command, replay_command
 from tasks.errors import BadInput
@@ -30,7 +30,7 @@ def made(tmp_path_factory):
         "validation: {folds: 2}\n"
         "seed: 1\n"
     )
-    assert run(folder, "run", "first.yaml").returncode == 1
+    assert run_here(folder, "run", "first.yaml") == 1
     done = run(folder, "run", "second.yaml")
     assert done.returncode == 0, done.stderr
     return folder

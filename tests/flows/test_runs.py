@@ -1,15 +1,16 @@
-"""More runs of the installed command: the quickstart, a failing cell, another store, sparse data."""
+"""More runs: a failing cell, another store, sparse data; of the installed command the quickstart, and one killed."""
 
 import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from installed import AUCFLOW, children, claims, environment, run
+from installed import AUCFLOW, children, claims, environment, prefect_url, run
 from mlflow import MlflowClient
 from sklearn.datasets import make_circles
 from sklearn.metrics import roc_auc_score
@@ -20,21 +21,21 @@ from tasks.download import download
 from tasks.values import ConversionRule
 
 
-def test_a_failing_cell_is_told_tracked_and_leaves_the_others_alone(tmp_path):
+def test_a_failing_cell_is_told_tracked_and_leaves_the_others_alone(aucflow, folder):
     """Dual variables that may take 8 bytes are too many for any data: refused before the first fit."""
-    claims(80).to_csv(tmp_path / "flat.csv", index=False)
-    (tmp_path / "flat.yaml").write_text(
+    claims(80).to_csv("flat.csv", index=False)
+    Path("flat.yaml").write_text(
         "datasets: [{source: flat.csv, target: fraud}]\n"
         "methods: [ls_svm, {solver: sdcd, sampler: u1, params: {max_alpha_bytes: 8}}]\n"
         "validation: {folds: 2}\n"
     )
-    done = run(tmp_path, "run", "flat.yaml")
-    assert done.returncode == 1
-    errors = [line for line in done.stderr.splitlines() if line.startswith("aucflow: ")]
+    code, out, err = aucflow("run", "flat.yaml")
+    assert code == 1
+    errors = [line for line in err.splitlines() if line.startswith("aucflow: ")]
     assert len(errors) == 1
     assert "1 of 2 cells failed" in errors[0]
-    assert "ls_svm" in done.stdout
-    client = MlflowClient(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
+    assert "ls_svm" in out
+    client = MlflowClient(f"sqlite:///{folder / 'mlruns' / 'mlflow.db'}")
     runs = client.search_runs([client.get_experiment_by_name("flat").experiment_id])
     status = {r.info.run_name: r.info.status for r in runs}
     assert status == {"flat": "FAILED", "flat ls_svm": "FINISHED", "flat u1+sdcd": "FAILED"}
@@ -42,20 +43,20 @@ def test_a_failing_cell_is_told_tracked_and_leaves_the_others_alone(tmp_path):
     assert "Raise max_alpha_bytes" in failed.data.tags["aucflow.reason"]
 
 
-def test_another_tracking_uri_is_obeyed(tmp_path):
-    claims(120).to_csv(tmp_path / "claims.csv", index=False)
-    uri = f"sqlite:///{tmp_path / 'elsewhere.db'}"
-    arguments = ["run", "--data", "claims.csv", "--target", "fraud", "--method", "ls_svm", "--folds", "2"]
-    done = run(tmp_path, *arguments, MLFLOW_TRACKING_URI=uri)
-    assert done.returncode == 0, done.stderr
-    assert not (tmp_path / "mlruns" / "mlflow.db").exists()
+def test_another_tracking_uri_is_obeyed(aucflow, folder, monkeypatch):
+    claims(120).to_csv("claims.csv", index=False)
+    uri = f"sqlite:///{folder / 'elsewhere.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    code, _, err = aucflow("run", "--data", "claims.csv", "--target", "fraud", "--method", "ls_svm", "--folds", "2")
+    assert code == 0, err
+    assert not Path("mlruns/mlflow.db").exists()
     assert len(MlflowClient(uri).search_experiments(filter_string="name = 'claims'")) == 1
 
 
-def test_sparse_svmlight_from_the_mirror_runs_whole(mirror, tmp_path):
-    done = run(tmp_path, "run", "--data", mirror / "libsvm" / "svmguide3", "--method", "ls_svm", "--folds", "3")
-    assert done.returncode == 0, done.stderr
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
+def test_sparse_svmlight_from_the_mirror_runs_whole(mirror, aucflow, folder):
+    code, _, err = aucflow("run", "--data", mirror / "libsvm" / "svmguide3", "--method", "ls_svm", "--folds", "3")
+    assert code == 0, err
+    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlruns' / 'mlflow.db'}")
     (child,) = mlflow.search_runs(
         search_all_experiments=True, filter_string="tags.aucflow.solver = 'ls_svm'", output_format="list"
     )
@@ -65,18 +66,18 @@ def test_sparse_svmlight_from_the_mirror_runs_whole(mirror, tmp_path):
     assert roc_auc_score(table.y, scores) > 0.75
 
 
-def test_rings_are_ranked_in_a_gaussian_kernels_space_and_the_model_keeps_it(tmp_path):
+def test_rings_are_ranked_in_a_gaussian_kernels_space_and_the_model_keeps_it(aucflow, folder):
     X, inner = make_circles((150, 50), factor=0.4, noise=0.1, random_state=0)
-    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": inner}).to_csv(tmp_path / "rings.csv", index=False)
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": inner}).to_csv(folder / "rings.csv", index=False)
     arguments = ["run", "--data", "rings.csv", "--target", "y", "--folds", "2"]
-    done = run(tmp_path, *arguments, "--method", "svm_or", "--method", "u1+gaussian+svm_or")
-    assert done.returncode == 0, done.stderr
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "gaussian+svm_or" in done.stdout
-    assert "certificate is that of the linear problem" in done.stdout
-    (page,) = (tmp_path / "mlruns" / "reports").glob("*.html")
+    code, out, err = aucflow(*arguments, "--method", "svm_or", "--method", "u1+gaussian+svm_or")
+    assert code == 0, err
+    assert max(map(len, out.splitlines())) <= 80
+    assert "gaussian+svm_or" in out
+    assert "certificate is that of the linear problem" in out
+    (page,) = (folder / "mlruns" / "reports").glob("*.html")
     assert "Kernel (gaussian)" in page.read_text(encoding="utf-8")
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
+    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlruns' / 'mlflow.db'}")
     runs = mlflow.search_runs(search_all_experiments=True, output_format="list")
     straight, curved = (
         next(r for r in runs if r.info.run_name == f"rings {m}") for m in ("svm_or", "u1+gaussian+svm_or")
@@ -91,9 +92,9 @@ def test_rings_are_ranked_in_a_gaussian_kernels_space_and_the_model_keeps_it(tmp
     assert roc_auc_score(inner, model.predict(pd.DataFrame(X, columns=["a", "b"]))) > 0.99
 
 
-def test_what_others_have_runs_beside_ours_with_scalings_to_choose_from_and_probabilities(tmp_path):
-    claims(150).to_csv(tmp_path / "claims.csv", index=False)
-    (tmp_path / "mixed.yaml").write_text(
+def test_what_others_have_runs_beside_ours_with_scalings_to_choose_from_and_probabilities(aucflow, folder):
+    claims(150).to_csv(folder / "claims.csv", index=False)
+    (folder / "mixed.yaml").write_text(
         "datasets: [{source: claims.csv, target: fraud}]\n"
         "methods:\n"
         "  - u1_margin_mean\n"
@@ -102,10 +103,10 @@ def test_what_others_have_runs_beside_ours_with_scalings_to_choose_from_and_prob
         "validation: {folds: 2, inner_folds: 2, select_by: gmean}\n"
         "preprocessing: {scale: [standard, quantile]}\n"
     )
-    done = run(tmp_path, "run", "mixed.yaml")
-    assert done.returncode == 0, done.stderr
-    assert "GaussianNB" in done.stdout
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
+    code, out, err = aucflow("run", "mixed.yaml")
+    assert code == 0, err
+    assert "GaussianNB" in out
+    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlruns' / 'mlflow.db'}")
     runs = {r.info.run_name: r for r in mlflow.search_runs(search_all_experiments=True, output_format="list")}
     ours, foreign = runs["claims u1+margin_mean"], runs["claims smote+GaussianNB"]
     assert foreign.data.tags["aucflow.solver"] == "sklearn.naive_bayes.GaussianNB"
@@ -118,7 +119,7 @@ def test_what_others_have_runs_beside_ours_with_scalings_to_choose_from_and_prob
     }
     assert "curves/convergence.png" in curves["claims u1+margin_mean"] - curves["claims smote+GaussianNB"]
     model = mlflow.sklearn.load_model(f"runs:/{foreign.info.run_id}/model")
-    told = model.predict_proba(pd.read_csv(tmp_path / "claims.csv").drop(columns="fraud"))
+    told = model.predict_proba(pd.read_csv(folder / "claims.csv").drop(columns="fraud"))
     assert told.shape == (150, 2)
     assert np.allclose(told.sum(axis=1), 1)
 
@@ -146,7 +147,7 @@ def test_the_quickstart_fills_its_table(quickstart):
     assert means["wine msgd"] > 0.99
 
 
-def test_typed_parquet_is_scored_as_it_came(tmp_path):
+def test_typed_parquet_is_scored_as_it_came(aucflow, folder):
     """Times, categories and nullable numbers: what trained the model may be given to it."""
     rng = np.random.default_rng(0)
     n, y = 120, np.arange(120) % 4 == 0
@@ -165,40 +166,42 @@ def test_typed_parquet_is_scored_as_it_came(tmp_path):
     )
     for column in ("count", "flag", "word"):
         frame.loc[rng.choice(n, 5, replace=False), column] = pd.NA
-    frame.to_parquet(tmp_path / "typed.parquet")
+    frame.to_parquet(folder / "typed.parquet")
     arguments = ["run", "--data", "typed.parquet", "--target", "y", "--method", "ls_svm", "--folds", "2"]
-    done = run(tmp_path, *arguments)
-    assert done.returncode == 0, done.stderr
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}")
+    code, _, err = aucflow(*arguments)
+    assert code == 0, err
+    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlruns' / 'mlflow.db'}")
     (child,) = mlflow.search_runs(
         search_all_experiments=True, filter_string="tags.aucflow.solver = 'ls_svm'", output_format="list"
     )
     model = mlflow.pyfunc.load_model(f"runs:/{child.info.run_id}/model")
-    scores = model.predict(pd.read_parquet(tmp_path / "typed.parquet").drop(columns="y"))
-    table = load(convert.fn(download.fn("typed", str(tmp_path / "typed.parquet"), None), ConversionRule("y")))
+    scores = model.predict(pd.read_parquet(folder / "typed.parquet").drop(columns="y"))
+    table = load(convert.fn(download.fn("typed", str(folder / "typed.parquet"), None), ConversionRule("y")))
     assert np.array_equal(scores, model.predict(table.X))
     assert roc_auc_score(y, scores) > 0.7
     assert model.metadata.metadata["columns"]["kind"] == "text"
 
 
-def test_a_dead_store_is_told_of_at_once_and_by_name(tmp_path):
-    claims(80).to_csv(tmp_path / "claims.csv", index=False)
+def test_a_dead_store_is_told_of_at_once_and_by_name(aucflow, folder, monkeypatch):
+    claims(80).to_csv("claims.csv", index=False)
     arguments = ["run", "--data", "claims.csv", "--target", "fraud", "--method", "ls_svm", "--folds", "2"]
-    done = run(tmp_path, *arguments, MLFLOW_TRACKING_URI="http://127.0.0.1:9")
-    assert done.returncode == 1
-    (line,) = [line for line in done.stderr.splitlines() if line != "start Prefect and MLflow"]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    code, _, err = aucflow(*arguments)
+    assert code == 1
+    (line,) = [line for line in err.splitlines() if line != "start Prefect and MLflow"]
     assert line.startswith("aucflow: Expected an MLflow store at http://127.0.0.1:9")
     assert "unset MLFLOW_TRACKING_URI" in line
-    (tmp_path / "mlruns").write_text("in the way")
-    done = run(tmp_path, *arguments)
-    assert (done.returncode, "Expected mlruns/ to be a folder" in done.stderr) == (1, True)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    Path("mlruns").write_text("in the way")
+    code, _, err = aucflow(*arguments)
+    assert (code, "Expected mlruns/ to be a folder" in err) == (1, True)
 
 
-def start_training(folder):
+def start_training(folder, **more):
     """Start the quickstart in a group of processes of its own; return once it trains."""
     with (folder / "err").open("w") as err:
-        command = [AUCFLOW, "run", "quickstart"]
-        process = subprocess.Popen(command, cwd=folder, env=environment(folder), stderr=err, start_new_session=True)
+        command, env = [AUCFLOW, "run", "quickstart"], environment(folder, **more)
+        process = subprocess.Popen(command, cwd=folder, env=env, stderr=err, start_new_session=True)
     while "train" not in (folder / "err").read_text() and process.poll() is None:
         time.sleep(0.05)
     return process
@@ -208,7 +211,7 @@ def start_training(folder):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_the_run_in_seconds_and_marks_it(tmp_path, number, code):
     """Ctrl-C and a closed terminal reach every process of its group, SIGTERM usually one."""
-    process = start_training(tmp_path)
+    process = start_training(tmp_path, **{} if number == signal.SIGINT else {"PREFECT_API_URL": prefect_url()})
     os.kill(process.pid, number) if number == signal.SIGTERM else os.killpg(process.pid, number)
     assert process.wait(60) == code
     text = (tmp_path / "err").read_text()

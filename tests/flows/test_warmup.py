@@ -1,15 +1,20 @@
 """aucflow warmup: every kernel that a run needs is there afterwards, on disk, and whoever waits is told."""
 
+import glob
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from compiled import guarded_loops
+from filelock import FileLock
 from installed import AUCFLOW, environment, run
 
 from flows.warmup import warmup_command
@@ -76,38 +81,68 @@ careful(np.ones(9), np.ones(8), 1)
 """
 
 
-def test_after_it_no_fit_meets_a_kernel_that_is_not_there():
-    done = subprocess.run([sys.executable, "-c", AFTERWARDS], capture_output=True, text=True, timeout=580)
+@pytest.fixture(scope="module")
+def cold(tmp_path_factory):
+    """A folder of compiled kernels that was empty, what LLVM made of them, and what the command said."""
+    folder = tmp_path_factory.mktemp("cold")
+    done = run(folder, "warmup", NUMBA_CACHE_DIR=str(folder / "kernels"), NUMBA_DUMP_OPTIMIZED="1")
     assert done.returncode == 0, done.stderr
+    spare_others(folder / "kernels")
+    return folder, done
 
 
-def test_it_says_what_it_did_for_each_entry_and_where_the_kernels_are(tmp_path):
-    done = run(tmp_path, "warmup")
+def spare_others(cache):
+    """Let other tests load what has been compiled here, where they would compile it: beside the source."""
+    for package in ("aucsolvers", "tasks"):
+        beside = Path(__file__).parents[2] / package / "__pycache__"
+        for compiled in cache.glob(f"{package}_*"):
+            with suppress(OSError), FileLock(beside / "aucsolvers.lock", mode=0o666):
+                for index in compiled.glob("*.nbi"):
+                    if not (beside / index.name).exists():
+                        for code in compiled.glob(f"{glob.escape(index.stem)}.*.nbc"):
+                            shutil.copy(code, beside)
+                        shutil.copy(index, beside)
+
+
+@pytest.fixture(scope="module")
+def again(cold):
+    """What it says where all is compiled."""
+    done = run(cold[0], "warmup", NUMBA_CACHE_DIR=str(cold[0] / "kernels"))
     assert done.returncode == 0, done.stderr
-    lines = done.stderr.splitlines()
-    assert [line.split()[0] for line in lines] == list(warmup.entries())
-    assert all(re.search(r" \d+ compiled, \d+ loaded, \d+\.\d s$", line) for line in lines)
-    total, *folders = done.stdout.splitlines()
-    told = [[int(n) for n in re.findall(r"(\d+) (?:compiled|loaded)", line)] for line in lines]
-    assert [int(n) for n in re.findall(r"(\d+) (?:kernels compiled|loaded)", total)] == [
-        sum(n) for n in zip(*told, strict=True)
-    ]
-    assert folders and all(os.path.isdir(folder.removeprefix("cache").strip()) for folder in folders)
-    assert not (tmp_path / "mlruns").exists()
+    return done
 
 
 @pytest.mark.slow
-def test_from_nothing_it_compiles_all_and_the_next_one_loads_all(tmp_path):
-    cache = tmp_path / "kernels"
-    first = run(tmp_path, "warmup", NUMBA_CACHE_DIR=str(cache), NUMBA_DUMP_OPTIMIZED="1").stdout
-    compiled = int(re.search(r"^(\d+) kernels compiled", first, re.MULTILINE).group(1))
+def test_from_nothing_it_compiles_all_and_the_next_one_loads_all(cold, again):
+    folder, first = cold
+    compiled = int(re.search(r"^(\d+) kernels compiled", first.stdout, re.MULTILINE).group(1))
     assert compiled > 30
-    assert str(cache) in first
-    loops = list(guarded_loops(first))
+    assert str(folder / "kernels") in first.stdout
+    loops = list(guarded_loops(first.stdout))
     assert len(loops) > 50
     assert {function for function, sums in loops if sums} == set(), "bits depend on where arrays lie: see _rows.py"
-    second = run(tmp_path, "warmup", NUMBA_CACHE_DIR=str(cache)).stdout
-    assert second.startswith("0 kernels compiled, ")
+    assert again.stdout.startswith("0 kernels compiled, ")
+
+
+def test_it_says_what_it_did_for_each_entry_and_where_the_kernels_are(cold, again):
+    for done in (cold[1], again):
+        lines = done.stderr.splitlines()
+        assert [line.split()[0] for line in lines] == list(warmup.entries())
+        assert all(re.search(r" \d+ compiled, \d+ loaded, \d+\.\d s$", line) for line in lines)
+        *_, total = re.findall(r"^\d+ kernels compiled.*", done.stdout, re.MULTILINE)
+        told = [[int(n) for n in re.findall(r"(\d+) (?:compiled|loaded)", line)] for line in lines]
+        assert [int(n) for n in re.findall(r"(\d+) (?:kernels compiled|loaded)", total)] == [
+            sum(n) for n in zip(*told, strict=True)
+        ]
+    _, *folders = again.stdout.splitlines()
+    assert folders and all(os.path.isdir(folder.removeprefix("cache").strip()) for folder in folders)
+    assert not (cold[0] / "mlruns").exists()
+
+
+def test_after_it_no_fit_meets_a_kernel_that_is_not_there(cold):
+    env = os.environ | {"NUMBA_CACHE_DIR": str(cold[0] / "kernels")}
+    done = subprocess.run([sys.executable, "-c", AFTERWARDS], env=env, capture_output=True, text=True, timeout=580)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_sum_whose_order_depends_on_where_arrays_lie_is_seen(tmp_path):

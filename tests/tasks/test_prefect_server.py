@@ -40,10 +40,14 @@ def is_gone(pid):
     return False
 
 
-def test_one_server_serves_all_runs_of_a_process_and_ends_with_it(tmp_path):
-    env = os.environ | {"PREFECT_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", RUNS], capture_output=True, text=True, check=False, env=env)
+@pytest.mark.parametrize("home", ["new/folders/home", "a file/home"])
+def test_one_server_serves_all_runs_of_a_process_and_ends_with_it_even_of_an_account_without_a_home(tmp_path, home):
+    """The server ended there, with a line of a warning as its last word; what cannot be made lives with the run."""
+    (tmp_path / "a file").write_text("")
+    env = os.environ | {"PREFECT_HOME": str(tmp_path / home)}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", RUNS], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert (tmp_path / home / "prefect.db").exists() == home.startswith("new")
     pid, folder = done.stdout.split()
     assert is_gone(int(pid))
     assert not os.path.exists(folder)
@@ -91,16 +95,6 @@ def test_the_last_line_is_the_last_that_says_something(tmp_path):
     assert last_line(log) == ""
     log.write_bytes(b"Traceback\n  here\nValueError: \xff no\n\n  \n")
     assert last_line(log) == "ValueError: � no"
-
-
-@pytest.mark.parametrize("home", ["new/folders/home", "a file/home"])
-def test_an_account_without_a_home_runs_all_the_same(tmp_path, home):
-    """The server ended there, with a line of a warning as its last word; what cannot be made lives with the run."""
-    (tmp_path / "a file").write_text("")
-    env = os.environ | {"PREFECT_HOME": str(tmp_path / home)}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", RUNS], env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / home / "prefect.db").exists() == home.startswith("new")
 
 
 def test_schedules_need_a_home_that_stays(tmp_path):
