@@ -53,7 +53,8 @@ WIDEST, NARROWEST = 1.0, 1e-9
 # are. In wider bands that would make a fit take up to twice as long.
 NARROW = 1e-5
 NARROWING, LEAST_NARROWING = 5.0, 2.0  # most and least that a band shrinks at once: one to four Newton steps a band
-PREDICTED_NARROWING = 1000.0  # most where all pairs stay in the band: the minimum in the next one is known exactly
+# Most where all pairs stay in the band: the minimum in the next one is known exactly, or in many features roughly.
+PREDICTED_NARROWING, PREDICTED_ROUGHLY = 1000.0, 30.0
 # The pairs in a band fall as its width to the power 1 where they are spread evenly, to the power 0 where all stay.
 STAYING, ALL_STAYING = 0.75, 0.1
 KEPT = 0.5  # part of the pairs that has to be in the narrower band for a step that takes all of them to count
@@ -704,7 +705,8 @@ class _Problem:
             return (NARROWING,) if NARROWING * narrower.n_pairs < KEPT * point.n_pairs else ()
         if power >= STAYING:
             return ()
-        return (PREDICTED_NARROWING, NARROWING) if power < ALL_STAYING else (NARROWING,)
+        most = PREDICTED_NARROWING if self.few.shape[1] <= LARGEST_HESSIAN else PREDICTED_ROUGHLY
+        return (most, NARROWING) if power < ALL_STAYING else (NARROWING,)
 
     def _predict(self, point, ratio):
         """Return the point after the step that ends in the narrower band's minimum if all pairs stay; None if uphill.

@@ -906,17 +906,17 @@ def test_few_wide_sparse_rows_of_large_features_are_solved_as_dense_ones(loss, s
 
 
 def test_wide_sparse_rows_reach_tol_where_lam_is_small():
-    """More features than a dense Hessian is made of: steps by conjugate gradients get finer where rough ones idle.
+    """More features than a dense Hessian is made of: steps are rough, and bands narrow by less at a time.
 
-    Without that this takes 150 iterations, and 6000 rows of 1500 features do not get there at all.
+    By a thousand at once, as where steps are exact, this takes 424 iterations.
     """
     rng = np.random.default_rng(0)
-    X = sparse.random(2500, 1100, density=0.01, format="csr", random_state=0)
+    X = sparse.random(4000, 1100, density=0.01, format="csr", random_state=0)
     scores = X @ rng.standard_normal(1100)
-    scores = scores + scores.std() * rng.standard_normal(2500)
+    scores = scores + scores.std() * rng.standard_normal(4000)
     model = SVMOR(1e-5).fit(X, scores > np.quantile(scores, 0.9))
     assert model.status_ == "converged" and model.dual_gap_ <= 1e-6 * model.objective_
-    assert model.n_iter_ < 75
+    assert model.n_iter_ < 150
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
