@@ -68,7 +68,9 @@ SCHEDULES = ("averaged", "source")
 BOUND_TOL = 1e-6  # relative gap to which ``certify`` solves F exactly
 BOUND_PASSES = 100_000
 LARGEST_BASIS = 1024  # vectors: to factorise m of them takes O(d m^2)
-RELATIVE = 5.0  # in units of |F(w)| a gap that ends the rounds may be so much larger than in units of F(0) or more
+# A gap that ends the rounds may be so many times larger in units of |F(w)| than in units of F(0) or more; and such a part
+# of that in units of F's three terms, where these cancel.
+RELATIVE, OF_TERMS = 5.0, 0.05
 PART_TOL, PART_PASSES = 1e-5, 2000  # gap in units of F(0) to which F is minimised on parts of the rows, and most passes
 ROUNDS_PER_PASS = 8  # of dual coordinate ascent, for the certificate: a pass costs about as much as a round
 KEPT_BYTES = 2**25  # of a Gram matrix that is kept: of 2048 rows
@@ -137,8 +139,9 @@ class ZOVR(MarginMeanScorer):
     certify : bool, default=False
         Solve F exactly after all, for ``dual_gap_`` to be the distance to min F, up to a millionth of lam2.
     tol : float, default=2e-3
-        Stop when certificate <= tol * min(max(F(0), |F(w)|), 5 |F(w)|), F(0) = lam2: the default is within 1 % of F. It
-        is looked at after max_iter, max_iter/sqrt(2), max_iter/2, ... rounds, rounded down, as soon as they have read
+        Stop when certificate <= tol * min(max(F(0), |F(w)|), max(5 |F(w)|, S / 20)), F(0) = lam2, S being the sum of
+        F's three terms without their signs: the default is within 1 % of F, or where the terms cancel, 1e-4 of S. It is
+        looked at after max_iter, max_iter/sqrt(2), max_iter/2, ... rounds, rounded down, as soon as they have read
         2^18 entries of the rows, and at the end. 0 uses up max_iter.
     max_iter : int or None, default=None
         Most rounds, >= 1. None is 1000 for "source"; for "averaged" as many as read 8e9 entries of X, for "rbf" 1e9 of
@@ -299,6 +302,7 @@ class ZOVR(MarginMeanScorer):
         gaussian = self._gaussian(X, y)
         gram = GramMatrix(gaussian, gaussian.points_among_themselves(X))
         Z, pivots = pivoted_factor(gram, self.rank_tol, self.max_bytes)
+        gram.coordinates = Z
         result = self._descend(Z, terms, 0.0, gram, as_generator(self.random_state))
         if self.certify:
             result = self._with_bound(result, solve_kernel(X, terms, gaussian, BOUND_TOL, BOUND_PASSES, self.max_bytes))
@@ -371,7 +375,7 @@ class ZOVR(MarginMeanScorer):
         """Return the result with its gap to the exact solver's lower bound on min F, where that is the higher one."""
         bound = max(exact.objective - exact.dual_gap, result.objective - result.dual_gap)
         gap = max(result.objective - bound, 0.0)
-        met = gap <= allowed_gap(result.objective, self.lam2, self.tol)
+        met = gap <= result.target
         gaps = np.append(result.history["dual_gap"][:-1], gap)  # the last point's is known better now
         history = result.history | {"dual_gap": gaps}
         return replace(result, dual_gap=gap, status=CONVERGED if met else MAX_ITER, history=history)
@@ -532,9 +536,9 @@ class _Frame:
         return point @ self.basis + self.outside
 
 
-def allowed_gap(objective, at_zero, tol):
-    """Return what a gap may be at most for F to count as solved."""
-    return tol * min(max(at_zero, abs(objective)), RELATIVE * abs(objective))
+def allowed_gap(objective, size, at_zero, tol):
+    """Return what a gap may be at most for F to count as solved; ``size`` is the sum of its terms without their signs."""
+    return tol * min(max(at_zero, abs(objective)), max(RELATIVE * abs(objective), OF_TERMS * size))
 
 
 class _Certifier:
@@ -543,7 +547,7 @@ class _Certifier:
     def __init__(self, rows, terms, bias, space, tol):
         self.rows, self.terms, self.bias, self.space = rows, terms, bias, space
         self.tol, self.at_zero = tol, terms.cost.sum()  # F(0) = lam2
-        self.trace, self.bound, self.objective = Trace(), -np.inf, None
+        self.trace, self.bound, self.objective, self.size = Trace(), -np.inf, None, None
         size = rows.shape[1] + int(bias)
         self.certify(0, np.zeros(size), np.zeros(len(terms.y)), 0)
 
@@ -554,6 +558,7 @@ class _Certifier:
         """
         y, scores = self.terms.y, self._scores(w)
         self.objective = self.terms.value(w @ w, y * scores)
+        self.size = self.objective + 2.0 * max(0.0, float(self.terms.mean @ (y * scores)))
         if passes:
             alpha = self.space.ascend(self.terms, alpha, passes)
         self.bound = max(self.bound, float(alpha.sum() - 0.5 * self.space.square_norm(y * (self.terms.mean + alpha))))
@@ -577,7 +582,7 @@ class _Certifier:
     @property
     def target(self):
         """What the gap has to fall to, as far as the last point tells."""
-        return allowed_gap(self.objective, self.at_zero, self.tol)
+        return allowed_gap(self.objective, self.size, self.at_zero, self.tol)
 
     @property
     def is_met(self):
@@ -616,10 +621,14 @@ class RowSpace:
 
 
 class GramMatrix:
-    """K_ij = k(x_i, x_j) + constant of s rows: kept where it is small, else computed when it is asked for."""
+    """K_ij = k(x_i, x_j) + constant of s rows: kept where it is small, else computed when it is asked for.
+
+    ``coordinates`` are the Z of pivoted_factor, once that is known.
+    """
 
     def __init__(self, gaussian, points):
-        self.gaussian, self.points, self.size, self.kept = gaussian, points, len(points.square_norms), None
+        self.gaussian, self.points, self.size = gaussian, points, len(points.square_norms)
+        self.kept = self.coordinates = None
         if 8 * self.size**2 <= KEPT_BYTES:
             self.kept = gaussian.between(points, points)
             self.kept += gaussian.constant
@@ -639,9 +648,9 @@ class GramMatrix:
         return coefficients @ self.gaussian.expand(self.points, self.points, coefficients)
 
     def ascend(self, terms, alpha, passes):
-        """Return what so many passes of dual coordinate ascent make of alpha; alpha itself where K is not kept."""
+        """Return what so many passes of dual coordinate ascent make of alpha: by Z Z', nearly K, where K is not kept."""
         if self.kept is None:
-            return alpha
+            return RowSpace(self.coordinates, 0.0).ascend(terms, alpha, passes)
         alpha, scores = alpha.copy(), self.kept @ (terms.y * (terms.mean + alpha))
         _ascend_gram(self.kept, terms.y, terms.cost, passes, alpha, scores)
         return alpha

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.optimize import brentq
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
@@ -468,8 +469,31 @@ class TestCertificate:
         kernel, terms = Kernel.of(KernelSVM(gamma=0.3), X), Terms.of(2.0 * y - 1, 1.0, 30.0)
         gram, start = GramMatrix(kernel, kernel.points(X)), np.linspace(0, 0.5, 60)
         Z = np.linalg.cholesky(rbf_kernel(X, gamma=0.3) + 1 + 1e-12 * np.eye(60))
-        expected = RowSpace(Z, 0.0).ascend(terms, start, 4) if kept else start
+        gram.coordinates = Z
+        expected = RowSpace(Z, 0.0).ascend(terms, start, 4)
         assert_allclose(gram.ascend(terms, start, 4), expected, atol=1e-8)
+
+    def test_rows_too_many_for_their_gram_matrix_take_as_many_rounds(self, monkeypatch):
+        """Without ascent only further rounds would raise D: 1000 of them here, where 125 will do."""
+        rounds = []
+        for kept in (10**7, 0):
+            monkeypatch.setattr(module, "KEPT_BYTES", kept)
+            X, y = overlapping(60, 300, d=8)
+            model = ZOVR(kernel="rbf", gamma=1.0, lam2=300.0, rank_tol=1e-9, random_state=0).fit(X, y)
+            assert model.status_ == "converged"
+            rounds.append(model.n_iter_)
+        assert max(rounds) <= 2 * min(rounds)  # other pivots, other axes
+
+    @pytest.mark.parametrize("load", [load_iris, load_wine])
+    def test_where_the_terms_of_f_cancel_it_is_solved_in_units_of_these(self, load):
+        """F has no sign: a lam1 of which min F is 0 would leave no gap at all that is small beside F."""
+        X, y = load(return_X_y=True)
+        X, y = scale(X), y == 0
+        lam1 = brentq(lambda lam1: MarginMeanSVM(lam1, random_state=0).fit(X, y).objective_, 0.01, 100.0)
+        model = ZOVR(lam1, threshold="zero", random_state=0).fit(X, y)
+        assert model.status_ == "converged"
+        margins = np.where(y, 1, -1) * model.decision_function(X)
+        assert model.dual_gap_ <= 1e-4 * 2.0 * lam1 * np.mean(balances(np.where(y, 1.0, -1.0)) * margins)
 
     def test_wide_sparse_rows_are_solved_too(self):
         rng = np.random.default_rng(0)
@@ -741,17 +765,18 @@ def test_who_is_converged_has_a_gap_of_at_most_tol_units(cancer, lam1, lam2, max
 
 def test_the_exact_solvers_bound_is_its_objective_less_its_gap():
     history = {"dual_gap": np.array([0.9, 0.5])}
-    mine = SolverResult(np.zeros(1), 0.0, 1.0, 0.5, 3, "max_iter", history)
+    mine = SolverResult(np.zeros(1), 0.0, 1.0, 0.5, 3, "max_iter", history, target=0.4)
     found = ZOVR()._with_bound(mine, SimpleNamespace(objective=0.9, dual_gap=0.2))
     assert found.dual_gap == found.history["dual_gap"][-1] == pytest.approx(0.3)
+    assert found.status == "converged"
     worse = ZOVR()._with_bound(mine, SimpleNamespace(objective=0.9, dual_gap=0.8))
-    assert worse.dual_gap == pytest.approx(0.5)
+    assert (worse.dual_gap, worse.status) == (pytest.approx(0.5), "max_iter")
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_dual_points_that_certify_are_feasible(kernel, monkeypatch):
-    """Where K is not kept no ascent clips them afterwards."""
+    """Before ascent, which clips them, as well."""
     monkeypatch.setattr(module, "KEPT_BYTES", 0)
     certify = module._Certifier.certify
 
