@@ -68,8 +68,8 @@ SCHEDULES = ("averaged", "source")
 BOUND_TOL = 1e-6  # relative gap to which ``certify`` solves F exactly
 BOUND_PASSES = 100_000
 LARGEST_BASIS = 1024  # vectors: to factorise m of them takes O(d m^2)
-# A gap that ends the rounds may be so many times larger in units of |F(w)| than in units of F(0) or more; and such a part
-# of that in units of F's three terms, where these cancel.
+# A gap that ends the rounds may be so many times larger in units of |F(w)| than in units of F(0) or more, and be such a
+# part of F's three terms, where these cancel.
 RELATIVE, OF_TERMS = 5.0, 0.05
 PART_TOL, PART_PASSES = 1e-5, 2000  # gap in units of F(0) to which F is minimised on parts of the rows, and most passes
 ROUNDS_PER_PASS = 8  # of dual coordinate ascent, for the certificate: a pass costs about as much as a round
@@ -537,7 +537,7 @@ class _Frame:
 
 
 def allowed_gap(objective, size, at_zero, tol):
-    """Return what a gap may be at most for F to count as solved; ``size`` is the sum of its terms without their signs."""
+    """Return what a gap may be at most for F to count as solved; ``size`` is the sum of its terms without signs."""
     return tol * min(max(at_zero, abs(objective)), max(RELATIVE * abs(objective), OF_TERMS * size))
 
 
@@ -648,7 +648,7 @@ class GramMatrix:
         return coefficients @ self.gaussian.expand(self.points, self.points, coefficients)
 
     def ascend(self, terms, alpha, passes):
-        """Return what so many passes of dual coordinate ascent make of alpha: by Z Z', nearly K, where K is not kept."""
+        """Return what so many passes of dual coordinate ascent make of alpha; where K is not kept, by Z Z' for K."""
         if self.kept is None:
             return RowSpace(self.coordinates, 0.0).ascend(terms, alpha, passes)
         alpha, scores = alpha.copy(), self.kept @ (terms.y * (terms.mean + alpha))
