@@ -105,11 +105,9 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         read sparse ones twice.
         """
         X = as_writable(well_formed(X))
-        is_plain = _are_plain(X, FLOATS) and type(y) is np.ndarray and y.shape == X.shape[:1]
-        labels = two_whole_numbers(y) if is_plain and (reset or _has_known_columns(self, X)) else None
+        labels = plain_labels(X, y) if reset or _has_known_columns(self, X) else None
         if labels is not None and (not (read or sparse.issparse(X)) or squares_are_small(X)):
-            self.n_features_in_ = X.shape[1]
-            vars(self).pop("feature_names_in_", None)  # of an earlier fit, to a frame
+            know_columns(self, X)
             return X, y, labels
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", reset=reset)
         X = as_writable(X)
@@ -173,6 +171,18 @@ def validate_rows(estimator, X, reset=False, dtype=FLOATS):
     if not reset and _are_plain(X, dtype) and _has_known_columns(estimator, X) and squares_are_small(X):
         return X
     return as_writable(validate_data(estimator, X, accept_sparse="csr", dtype=dtype, order="C", reset=reset))
+
+
+def know_columns(estimator, X):
+    """Have the estimator expect as many columns as the array X has, without names."""
+    estimator.n_features_in_ = X.shape[1]
+    vars(estimator).pop("feature_names_in_", None)  # of an earlier fit, to a frame
+
+
+def plain_labels(X, y):
+    """Return y's two labels if scikit-learn's checks would hand back X and y unchanged if X's values pass, or None."""
+    is_plain = _are_plain(X, FLOATS) and type(y) is np.ndarray and y.shape == X.shape[:1]
+    return two_whole_numbers(y) if is_plain else None
 
 
 def _has_known_columns(estimator, X):

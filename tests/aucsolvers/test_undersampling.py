@@ -450,6 +450,35 @@ class TestInput:
             GeometricUnderSampler().fit_resample([[0.0], [1.0]], [0, 0])
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("strategy", ["auto", "majority", [0]])
+def test_arrays_that_skip_the_checks_are_sampled_as_those_that_do_not(form, dtype, strategy):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 4)).astype(dtype), (np.arange(200) % 8 == 0).astype(int)
+    X.flags.writeable = form is not np.asarray
+    known, checked = (
+        GeometricUnderSampler("u2", sampling_strategy=strategy, random_state=0) for _ in range(2)
+    )  # fmt: skip
+    rows, labels = known.fit_resample(form(X), y)
+    expected, of_words = checked.fit_resample(form(X), np.array(["no", "yes"])[y] if strategy != [0] else y.tolist())
+    assert rows.dtype == dtype and type(rows) is type(expected)
+    assert_array_equal(
+        rows if form is np.asarray else rows.toarray(), expected if form is np.asarray else expected.toarray()
+    )
+    assert_array_equal(labels, np.asarray(of_words) == "yes" if strategy != [0] else of_words)
+    assert known.n_features_in_ == checked.n_features_in_ == 4
+    assert list(known.sampling_strategy_.values()) == list(checked.sampling_strategy_.values())
+
+
+def test_a_frame_resampled_before_leaves_no_names_to_arrays():
+    X, y = at_distances(np.linspace(1, 5, 40), 5)
+    sampler = GeometricUnderSampler("u2", random_state=0)
+    sampler.fit_resample(pd.DataFrame(X, columns=["a"]), y)
+    sampler.fit_resample(np.hstack([X, X**2]), y)
+    assert not hasattr(sampler, "feature_names_in_") and sampler.n_features_in_ == 2
+
+
 def test_in_a_pipeline_and_a_search_on_real_data():
     """ijcnn1 has 9.7 % positives: cross-validation resamples training folds only and scores untouched ones."""
     if not (DATA / "libsvm" / "ijcnn1").exists():
