@@ -81,6 +81,10 @@ class MWMOTE(BaseOverSampler):
     Step 3 of the source takes neighbours, and step 5 clusters, among all of the minority; here noise is left out of
     both, or a row that step 1 has dropped could be drawn in step 6 and belong to no cluster of the threshold's rows.
 
+    Which of several rows at one and the same distance are among the k nearest is up to scikit-learn's search, which is
+    another one for sparse rows and in many features: of counts or one-hot columns, dense and CSR may then get other,
+    equally valid, weights.
+
     Cost: three neighbour searches, O(m^2) time for the clustering of m minority rows and O(m k2 k3) for the weights.
     Memory: ``max_bytes`` at most, 8 m^2 for m rows of the class, some 32 MiB for the weights, scikit-learn's working
     memory, and the rows returned.
