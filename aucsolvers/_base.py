@@ -105,8 +105,9 @@ class BinaryScorer(ClassifierMixin, BaseEstimator):
         read sparse ones twice.
         """
         X = as_writable(well_formed(X))
-        labels = plain_labels(X, y) if reset or _has_known_columns(self, X) else None
-        if labels is not None and (not (read or sparse.issparse(X)) or squares_are_small(X)):
+        labels = plain_labels(X, y)
+        is_known = labels is not None and (reset or _has_known_columns(self, X))
+        if is_known and (not (read or sparse.issparse(X)) or squares_are_small(X)):
             know_columns(self, X)
             return X, y, labels
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", reset=reset)
