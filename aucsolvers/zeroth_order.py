@@ -302,7 +302,7 @@ class ZOVR(MarginMeanScorer):
         gaussian = self._gaussian(X, y)
         gram = GramMatrix(gaussian, gaussian.points_among_themselves(X))
         Z, pivots = pivoted_factor(gram, self.rank_tol, self.max_bytes)
-        gram.coordinates = Z
+        gram.span = RowSpace(Z, 0.0)
         result = self._descend(Z, terms, 0.0, gram, as_generator(self.random_state))
         if self.certify:
             result = self._with_bound(result, solve_kernel(X, terms, gaussian, BOUND_TOL, BOUND_PASSES, self.max_bytes))
@@ -623,12 +623,12 @@ class RowSpace:
 class GramMatrix:
     """K_ij = k(x_i, x_j) + constant of s rows: kept where it is small, else computed when it is asked for.
 
-    ``coordinates`` are the Z of pivoted_factor, once that is known.
+    ``span`` is that of the rows' coordinates Z, of pivoted_factor, once these are known.
     """
 
     def __init__(self, gaussian, points):
         self.gaussian, self.points, self.size = gaussian, points, len(points.square_norms)
-        self.kept = self.coordinates = None
+        self.kept = self.span = None
         if 8 * self.size**2 <= KEPT_BYTES:
             self.kept = gaussian.between(points, points)
             self.kept += gaussian.constant
@@ -650,7 +650,7 @@ class GramMatrix:
     def ascend(self, terms, alpha, passes):
         """Return what so many passes of dual coordinate ascent make of alpha; where K is not kept, by Z Z' for K."""
         if self.kept is None:
-            return RowSpace(self.coordinates, 0.0).ascend(terms, alpha, passes)
+            return self.span.ascend(terms, alpha, passes)
         alpha, scores = alpha.copy(), self.kept @ (terms.y * (terms.mean + alpha))
         _ascend_gram(self.kept, terms.y, terms.cost, passes, alpha, scores)
         return alpha

@@ -469,9 +469,8 @@ class TestCertificate:
         kernel, terms = Kernel.of(KernelSVM(gamma=0.3), X), Terms.of(2.0 * y - 1, 1.0, 30.0)
         gram, start = GramMatrix(kernel, kernel.points(X)), np.linspace(0, 0.5, 60)
         Z = np.linalg.cholesky(rbf_kernel(X, gamma=0.3) + 1 + 1e-12 * np.eye(60))
-        gram.coordinates = Z
-        expected = RowSpace(Z, 0.0).ascend(terms, start, 4)
-        assert_allclose(gram.ascend(terms, start, 4), expected, atol=1e-8)
+        gram.span = RowSpace(Z, 0.0)
+        assert_allclose(gram.ascend(terms, start, 4), gram.span.ascend(terms, start, 4), atol=1e-8)
 
     def test_rows_too_many_for_their_gram_matrix_take_as_many_rounds(self, monkeypatch):
         """Without ascent only further rounds would raise D: 1000 of them here, where 125 will do."""
