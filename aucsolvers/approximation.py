@@ -49,7 +49,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         >= 1, of the polynomial kernel.
     coef0 : float, default=1.0
         >= 0, of the polynomial kernel: below, it would not be positive semidefinite.
-    max_feature_bytes : int, default=4 * 1024**3
+    max_bytes : int, default=4 * 1024**3
         Refuse data whose features need more memory than this.
     random_state : int, Generator, RandomState or None, default=None
         Draws the landmarks.
@@ -73,7 +73,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     Raises
     ------
     ValueError
-        For invalid parameters, features of X whose squares overflow, or more than max_feature_bytes.
+        For invalid parameters, features of X whose squares overflow, or more than max_bytes.
 
     Notes
     -----
@@ -110,7 +110,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         n_components=256,
         degree=3,
         coef0=1.0,
-        max_feature_bytes=4 * 1024**3,
+        max_bytes=4 * 1024**3,
         random_state=None,
     ):
         self.kernel = kernel
@@ -119,7 +119,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.n_components = n_components
         self.degree = degree
         self.coef0 = coef0
-        self.max_feature_bytes = max_feature_bytes
+        self.max_bytes = max_bytes
         self.random_state = random_state
 
     def check_parameters(self):
@@ -130,24 +130,24 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_count("n_components", self.n_components)
         check_count("degree", self.degree)
         check_non_negative("coef0", self.coef0)
-        check_count("max_feature_bytes", self.max_feature_bytes)
+        check_count("max_bytes", self.max_bytes)
 
     def check_size(self, n_fitted, n_rows):
-        """Raise ValueError if a fit to n_fitted rows and the features of n_rows need more than max_feature_bytes."""
+        """Raise ValueError if a fit to n_fitted rows and the features of n_rows need more than max_bytes."""
         self._refuse_large(min(int(self.n_components), n_fitted), n_rows, SQUARES)
 
     def _refuse_large(self, columns, n_rows, squares):
-        needed, most = 8 * columns * (n_rows + squares * columns), self.max_feature_bytes // 8
-        if needed > self.max_feature_bytes:
+        needed, most = 8 * columns * (n_rows + squares * columns), self.max_bytes // 8
+        if needed > self.max_bytes:
             # the positive root of squares m^2 + n_rows m = most
             fitting = int(2 * most / (n_rows + math.sqrt(n_rows**2 + 4 * squares * most)))
             fit = ", what their fit takes included" if squares else ""
             fewer = "Fit to fewer rows" if squares else "Transform fewer rows at a time"
             less = f"Lower n_components to {fitting}" if fitting else fewer
             raise ValueError(
-                f"Expected kernel features of at most max_feature_bytes={self.max_feature_bytes} bytes, got {n_rows} "
+                f"Expected kernel features of at most max_bytes={self.max_bytes} bytes, got {n_rows} "
                 f"rows x {columns} components of float64, which need {needed} bytes{fit}. {less}, or raise "
-                "max_feature_bytes if the memory is there."
+                "max_bytes if the memory is there."
             )
 
     @transactional

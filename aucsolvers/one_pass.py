@@ -39,7 +39,7 @@ class OPAUC(OnlineScorer):
         far, a bound on the curvature. No scale of the features and no eta in this range can make it diverge.
     rank : int or None, default=None
         None keeps both covariances; r keeps random sketches of r columns instead (OPAUCr), for wide data.
-    max_covariance_bytes : int, default=1024**3
+    max_bytes : int, default=1024**3
         Refuse data whose covariances or sketches need more memory than this.
     shuffle : bool, default=True
         Whether fit visits the rows in a fresh random order in each pass, or as given.
@@ -69,7 +69,7 @@ class OPAUC(OnlineScorer):
     ------
     ValueError
         For invalid parameters, other than two classes, features whose squares overflow, covariances that need more
-        than max_covariance_bytes, or partial_fit after a fit that kept no stream.
+        than max_bytes, or partial_fit after a fit that kept no stream.
 
     Warns
     -----
@@ -108,7 +108,7 @@ class OPAUC(OnlineScorer):
         *,
         eta=1.0,
         rank=None,
-        max_covariance_bytes=1024**3,
+        max_bytes=1024**3,
         shuffle=True,
         tol=1e-3,
         max_iter=1,
@@ -118,7 +118,7 @@ class OPAUC(OnlineScorer):
         self.lam = lam
         self.eta = eta
         self.rank = rank
-        self.max_covariance_bytes = max_covariance_bytes
+        self.max_bytes = max_bytes
         self.shuffle = shuffle
         self.tol = tol
         self.max_iter = max_iter
@@ -129,13 +129,13 @@ class OPAUC(OnlineScorer):
         """Raise ValueError if a parameter has a value that no data could go with."""
         super().check_parameters()
         check_step("eta", self.eta, LARGEST_ETA)
-        check_count("max_covariance_bytes", self.max_covariance_bytes)
+        check_count("max_bytes", self.max_bytes)
         if self.rank is not None:
             check_count("rank", self.rank)
 
     def _start(self, n_features):
         columns = self.rank or n_features
-        _check_covariance_bytes(n_features, columns, self.rank is not None, self.max_covariance_bytes)
+        _check_covariance_bytes(n_features, columns, self.rank is not None, self.max_bytes)
         return super()._start(n_features) | {
             "rank": self.rank,
             "means": zeros_in_lines(2, n_features),
@@ -155,9 +155,9 @@ def _check_covariance_bytes(n_features, columns, sketched, limit):
         rank = min(USUAL_RANK, limit // sketch)
         sketches = f"rank={rank} (random sketches of {rank * sketch} bytes), " if rank else ""
         raise ValueError(
-            f"Expected covariances of at most max_covariance_bytes={limit} bytes, got 2 x {n_features} x {columns} "
+            f"Expected covariances of at most max_bytes={limit} bytes, got 2 x {n_features} x {columns} "
             f"float64, which need {needed} bytes. Use {sketches if rank < columns else ''}SOLAM (same objective, O(d) "
-            "memory), or raise max_covariance_bytes if the memory is there."
+            "memory), or raise max_bytes if the memory is there."
         )
 
 

@@ -71,7 +71,7 @@ class AUCSDCD(LinearScorer):
         Any lam and any rows may change in between: w is recomputed from the dual variables. They are then kept in
         the estimator, 8 k bytes, and pickled with it. A fit that goes on changes them in place: if it is interrupted,
         the model stays the one before, and the next fit goes on from what had been reached.
-    max_alpha_bytes : int, default=4 * 1024**3
+    max_bytes : int, default=4 * 1024**3
         Refuse data whose dual variables need more memory than this.
 
     Attributes
@@ -100,7 +100,7 @@ class AUCSDCD(LinearScorer):
     ------
     ValueError
         For invalid parameters, other than two classes, features whose squares overflow, or too many pairs for
-        max_alpha_bytes.
+        max_bytes.
 
     Warns
     -----
@@ -143,7 +143,7 @@ class AUCSDCD(LinearScorer):
         max_iter=100,
         random_state=None,
         warm_start=False,
-        max_alpha_bytes=4 * 1024**3,
+        max_bytes=4 * 1024**3,
     ):
         self.lam = lam
         self.order = order
@@ -151,12 +151,12 @@ class AUCSDCD(LinearScorer):
         self.max_iter = max_iter
         self.random_state = random_state
         self.warm_start = warm_start
-        self.max_alpha_bytes = max_alpha_bytes
+        self.max_bytes = max_bytes
 
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         _check_common(self)
-        check_count("max_alpha_bytes", self.max_alpha_bytes)
+        check_count("max_bytes", self.max_bytes)
         check_flags(self, "warm_start")
 
     @transactional
@@ -172,12 +172,12 @@ class AUCSDCD(LinearScorer):
         return self._publish(result, X, y)
 
     def check_size(self, n_pos, n_neg):
-        """Raise ValueError if the dual variables of that many pairs would take more than ``max_alpha_bytes``."""
+        """Raise ValueError if the dual variables of that many pairs would take more than ``max_bytes``."""
         k = int(n_pos) * int(n_neg)
-        if 8 * k > self.max_alpha_bytes:
+        if 8 * k > self.max_bytes:
             raise ValueError(
-                f"Expected dual variables of at most max_alpha_bytes={self.max_alpha_bytes} bytes, got "
-                f"{n_pos} x {n_neg} = {k} pairs, which need {8 * k} bytes. Raise max_alpha_bytes if the memory is "
+                f"Expected dual variables of at most max_bytes={self.max_bytes} bytes, got "
+                f"{n_pos} x {n_neg} = {k} pairs, which need {8 * k} bytes. Raise max_bytes if the memory is "
                 "there, or use SVMOR (same objective, memory O(n d)) or LSSVM (pairwise square loss, exact)."
             )
 

@@ -249,7 +249,7 @@ class OAMInf(OAMSeq):
     ----------
     lam, n_pairs, shuffle, tol, max_iter, random_state, keep_stream
         As of OAMSeq, with C_t = 1/(lam k).
-    max_buffer_bytes : int, default=4 * 1024**3
+    max_bytes : int, default=4 * 1024**3
         Refuse a stream whose rows need more memory than this.
 
     Attributes
@@ -260,7 +260,7 @@ class OAMInf(OAMSeq):
     Raises
     ------
     ValueError
-        As OAMSeq, and for rows to keep that need more than max_buffer_bytes.
+        As OAMSeq, and for rows to keep that need more than max_bytes.
 
     Warns
     -----
@@ -295,7 +295,7 @@ class OAMInf(OAMSeq):
         lam=1e-3,
         *,
         n_pairs=None,
-        max_buffer_bytes=4 * 1024**3,
+        max_bytes=4 * 1024**3,
         shuffle=True,
         tol=1e-3,
         max_iter=1,
@@ -304,7 +304,7 @@ class OAMInf(OAMSeq):
     ):
         self.lam = lam
         self.n_pairs = n_pairs
-        self.max_buffer_bytes = max_buffer_bytes
+        self.max_bytes = max_bytes
         self.shuffle = shuffle
         self.tol = tol
         self.max_iter = max_iter
@@ -314,7 +314,7 @@ class OAMInf(OAMSeq):
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         super().check_parameters()
-        check_count("max_buffer_bytes", self.max_buffer_bytes)
+        check_count("max_bytes", self.max_bytes)
 
     def _capacity(self):
         return None
@@ -329,11 +329,11 @@ class OAMInf(OAMSeq):
         rows, needed = passes * X.shape[0], passes * size_in_bytes(X)
         if state["rows"] is not None:
             rows, needed = rows + state["rows"].shape[0], needed + size_in_bytes(state["rows"])
-        if needed > self.max_buffer_bytes:
+        if needed > self.max_bytes:
             raise ValueError(
-                f"Expected rows to keep of at most max_buffer_bytes={self.max_buffer_bytes} bytes, got {rows} rows, "
+                f"Expected rows to keep of at most max_bytes={self.max_bytes} bytes, got {rows} rows, "
                 f"which need {needed} bytes. Use OAMSeq (same objective, buffer_size rows of each class) or raise "
-                "max_buffer_bytes if the memory is there."
+                "max_bytes if the memory is there."
             )
 
 

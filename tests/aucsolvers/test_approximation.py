@@ -126,7 +126,7 @@ def test_blocks_do_not_show(rings, monkeypatch):
 
 def test_too_large_is_refused_with_a_number_that_fits(rings):
     X, y = rings
-    features = KernelFeatures(n_components=100, max_feature_bytes=8 * 40 * (500 + 8 * 40))
+    features = KernelFeatures(n_components=100, max_bytes=8 * 40 * (500 + 8 * 40))
     with pytest.raises(
         ValueError,
         match=r"500 rows x 100 .* 1040000 bytes, what their fit takes included. Lower n_components to 40,",

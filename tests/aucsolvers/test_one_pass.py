@@ -129,7 +129,7 @@ class TestOptimum:
         y = np.arange(2000) % 10 == 0
         X = sparse.random_array((2000, 3000), density=0.01, format="csr", rng=rng)
         X = sparse.csr_array(X + sparse.csr_array(y[:, None] * (np.arange(3000) < 20) * 0.3))
-        model = OPAUC(lam=1e-2, rank=50, max_covariance_bytes=6_000_000, random_state=0).fit(X[:1500], y[:1500])
+        model = OPAUC(lam=1e-2, rank=50, max_bytes=6_000_000, random_state=0).fit(X[:1500], y[:1500])
         assert auc(y[1500:], model.decision_function(X[1500:])) > 0.95
 
     def test_covariances_that_need_too_much_are_refused(self):
@@ -144,18 +144,18 @@ class TestOptimum:
         X, y = sparse.csr_array((4, 20_000)), [0, 1, 0, 1]
         for limit in (2**18, 2**20, 2**24):
             with pytest.raises(ValueError, match=r"Use rank=\d+ |Use SOLAM") as refusal:
-                OPAUC(max_covariance_bytes=limit).fit(X, y)
+                OPAUC(max_bytes=limit).fit(X, y)
             named = re.findall(r"Use rank=(\d+)", str(refusal.value))
             assert bool(named) == (limit > 2**18)
             for rank in map(int, named):
-                assert OPAUC(rank=rank, max_covariance_bytes=limit).fit(X, y).coef_.shape == (1, 20_000)
+                assert OPAUC(rank=rank, max_bytes=limit).fit(X, y).coef_.shape == (1, 20_000)
 
     def test_numbers_that_a_sketch_draws_count_at_any_rank(self):
         """5,000 rows with rank = d = 100 take 4 MB, nearly all of it random numbers."""
         X, y = np.zeros((5000, 100)), np.arange(5000) % 2
         for rank in (99, 100):
-            with pytest.raises(ValueError, match="at most max_covariance_bytes=1048576 bytes"):
-                OPAUC(rank=rank, max_covariance_bytes=2**20).partial_fit(X, y)
+            with pytest.raises(ValueError, match="at most max_bytes=1048576 bytes"):
+                OPAUC(rank=rank, max_bytes=2**20).partial_fit(X, y)
 
     def test_far_from_the_origin(self):
         X, y = load_breast_cancer(return_X_y=True)
@@ -183,6 +183,6 @@ def test_memory_of_a_stream_is_what_is_predicted(rank):
 
 def test_covariances_that_need_just_what_is_allowed_are_kept():
     X, y = arriving(d=5)
-    assert OPAUC(max_covariance_bytes=400).fit(X, y).coef_.shape == (1, 5)
-    with pytest.raises(ValueError, match="at most max_covariance_bytes=399 bytes"):
-        OPAUC(max_covariance_bytes=399).fit(X, y)
+    assert OPAUC(max_bytes=400).fit(X, y).coef_.shape == (1, 5)
+    with pytest.raises(ValueError, match="at most max_bytes=399 bytes"):
+        OPAUC(max_bytes=399).fit(X, y)

@@ -570,8 +570,8 @@ class TestDegenerate:
 def test_too_many_pairs_are_refused_before_allocation():
     y = np.repeat([1, 0], [10, 100])
     with pytest.raises(ValueError, match=r"10 x 100 = 1000 pairs, which need 8000 bytes.*SVMOR.*LSSVM"):
-        AUCSDCD(max_alpha_bytes=7999).fit(np.zeros((110, 1)), y)
-    assert AUCSDCD(max_alpha_bytes=8000).fit(np.zeros((110, 1)), y).objective_ == 1.0
+        AUCSDCD(max_bytes=7999).fit(np.zeros((110, 1)), y)
+    assert AUCSDCD(max_bytes=8000).fit(np.zeros((110, 1)), y).objective_ == 1.0
 
 
 @pytest.mark.parametrize("order", ["random", "permutation"])

@@ -132,22 +132,22 @@ class TestMemory:
         needed, rows = module.size_in_bytes(storage(X)), storage(X)
         parts = (rows.data, rows.indices, rows.indptr) if sparse.issparse(rows) else (rows,)
         assert needed == sum(part.nbytes for part in parts) >= 60 * 5 * 8
-        model = OAMInf(max_buffer_bytes=needed).fit(storage(X), y)
+        model = OAMInf(max_bytes=needed).fit(storage(X), y)
         assert module.size_in_bytes(model._stream["rows"]) == needed
-        with pytest.raises(ValueError, match=f"max_buffer_bytes={needed} bytes, got 120 rows, .* Use OAMSeq"):
+        with pytest.raises(ValueError, match=f"max_bytes={needed} bytes, got 120 rows, .* Use OAMSeq"):
             model.partial_fit(storage(X), y)
         with pytest.raises(ValueError, match=f"got 60 rows, which need {needed} bytes. Use OAMSeq"):
-            OAMInf(max_buffer_bytes=needed - 1).fit(storage(X), y)
+            OAMInf(max_bytes=needed - 1).fit(storage(X), y)
         with pytest.raises(ValueError, match=f"got 120 rows, which need {2 * needed} bytes"):
-            OAMInf(max_buffer_bytes=needed, max_iter=2).fit(storage(X), y)
+            OAMInf(max_bytes=needed, max_iter=2).fit(storage(X), y)
 
     def test_a_refused_chunk_leaves_the_stream_as_it_was(self):
         X, y = arriving()
-        model = OAMInf(max_buffer_bytes=X[:30].nbytes).partial_fit(X[:30], y[:30])
-        with pytest.raises(ValueError, match="max_buffer_bytes"):
+        model = OAMInf(max_bytes=X[:30].nbytes).partial_fit(X[:30], y[:30])
+        with pytest.raises(ValueError, match="max_bytes"):
             model.partial_fit(X[30:], y[30:])
         expected = OAMInf().partial_fit(X[:30], y[:30]).partial_fit(X[30:], y[30:]).coef_
-        again = model.set_params(max_buffer_bytes=X.nbytes).partial_fit(X[30:], y[30:])
+        again = model.set_params(max_bytes=X.nbytes).partial_fit(X[30:], y[30:])
         np.testing.assert_array_equal(again.coef_, expected)
 
     @pytest.mark.parametrize("storage", STORAGES)

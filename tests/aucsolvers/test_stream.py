@@ -314,10 +314,10 @@ class TestDegenerate:
             (OAMGra(max_iter=0), "Expected max_iter to be an integer >= 1, got 0"),
             (OAMSeq(buffer_size=0), "Expected buffer_size"),
             (OAMInf(n_pairs=2.5), "Expected n_pairs"),
-            (OAMInf(max_buffer_bytes=0), "Expected max_buffer_bytes"),
+            (OAMInf(max_bytes=0), "Expected max_bytes"),
             (OPAUC(eta=2.5), "Expected eta <= 2, got 2.5: longer steps only overshoot. Lower eta"),
             (OPAUC(rank=0), "Expected rank"),
-            (OPAUC(max_covariance_bytes=0), "Expected max_covariance_bytes"),
+            (OPAUC(max_bytes=0), "Expected max_bytes"),
             (UniExp(eta=0), "Expected eta to be a finite number > 0"),
             (SOLAM(zeta=1e4), "Expected zeta <= 1000"),
         ],
@@ -354,7 +354,7 @@ def test_a_streams_rank_cannot_change_midway():
 
 def test_a_sketchs_random_numbers_count_in_its_memory():
     X, y = arriving()
-    with pytest.raises(ValueError, match="max_covariance_bytes"):
+    with pytest.raises(ValueError, match="max_bytes"):
         OPAUC(rank=10**6).fit(X, y)
 
 

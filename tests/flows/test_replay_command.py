@@ -20,7 +20,7 @@ def made(tmp_path_factory):
     claims(100, seed=4).to_csv(folder / "more.csv", index=False)
     (folder / "first.yaml").write_text(
         "datasets: [{source: claims.csv, target: fraud}]\n"
-        "methods: [{solver: ls_svm, grid: [0.01, 0.1]}, {solver: sdcd, sampler: u1, params: {max_alpha_bytes: 8}}]\n"
+        "methods: [{solver: ls_svm, grid: [0.01, 0.1]}, {solver: sdcd, sampler: u1, params: {max_bytes: 8}}]\n"
         "validation: {folds: 2, inner_folds: 2, held_out: 0.2}\n"
         "workers: 2\n"
     )
@@ -72,7 +72,7 @@ def test_an_experiment_is_replayed_cell_by_cell_and_a_failed_cell_is_told(folder
     assert told["replayed"] is True
     fine, failed = told["cells"]
     assert (fine["name"], fine["bit_for_bit"]) == ("claims ls_svm", True)
-    assert "max_alpha_bytes" in failed["failed"]
+    assert "max_bytes" in failed["failed"]
     assert replay_command("first") == 0
     assert "not replayed: the run failed: ValueError" in capsys.readouterr().out
     failed_id = failed["run_id"]

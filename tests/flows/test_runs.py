@@ -26,7 +26,7 @@ def test_a_failing_cell_is_told_tracked_and_leaves_the_others_alone(aucflow, fol
     claims(80).to_csv("flat.csv", index=False)
     Path("flat.yaml").write_text(
         "datasets: [{source: flat.csv, target: fraud}]\n"
-        "methods: [ls_svm, {solver: sdcd, sampler: u1, params: {max_alpha_bytes: 8}}]\n"
+        "methods: [ls_svm, {solver: sdcd, sampler: u1, params: {max_bytes: 8}}]\n"
         "validation: {folds: 2}\n"
     )
     code, out, err = aucflow("run", "flat.yaml")
@@ -40,7 +40,7 @@ def test_a_failing_cell_is_told_tracked_and_leaves_the_others_alone(aucflow, fol
     status = {r.info.run_name: r.info.status for r in runs}
     assert status == {"flat": "FAILED", "flat ls_svm": "FINISHED", "flat u1+sdcd": "FAILED"}
     failed = next(r for r in runs if r.info.run_name == "flat u1+sdcd")
-    assert "Raise max_alpha_bytes" in failed.data.tags["aucflow.reason"]
+    assert "Raise max_bytes" in failed.data.tags["aucflow.reason"]
 
 
 def test_another_tracking_uri_is_obeyed(aucflow, folder, monkeypatch):

@@ -27,7 +27,7 @@ TREE = {
     "datasets": [{"source": "sklearn:wine", "name": "wine", "positive": "class_2"}],
     "methods": [
         {"solver": "svm_or", "sampler": "smote", "grid": [0.01, 0.1]},
-        {"solver": "sdcd", "params": {"max_alpha_bytes": 8}},
+        {"solver": "sdcd", "params": {"max_bytes": 8}},
     ],
     "validation": {"folds": 2, "inner_folds": 2},
     "seed": 7,
@@ -174,7 +174,7 @@ def test_code_environment_and_origin_are_told(cell):
 def test_a_run_that_failed_tells_its_reason_and_an_experiment_its_cells(told):
     failed = json.loads(told[1]["wine sdcd"][0])
     assert failed["run"]["status"] == "FAILED"
-    assert "max_alpha_bytes" in failed["run"]["reason"]
+    assert "max_bytes" in failed["run"]["reason"]
     assert failed["folds"] == []
     assert failed["data"]["X_sha256"]
     parent = json.loads(told[1]["told"][0])

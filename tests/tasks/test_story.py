@@ -184,11 +184,11 @@ class TestStates:
 
     def test_a_run_that_failed_tells_why(self, audited):
         with pytest.raises(RunFailed):
-            experiment(audited.folder / "claims.csv", "bad", ({"solver": "sdcd", "params": {"max_alpha_bytes": 8}},))
+            experiment(audited.folder / "claims.csv", "bad", ({"solver": "sdcd", "params": {"max_bytes": 8}},))
         story = story_of(audited, "claims sdcd")
         assert [line.label for line in story.lines] == ["run", *OF_A_RUN[3:4], *OF_A_RUN[7:]]
-        assert "FAILED" in story.lines[0].text and "max_alpha_bytes" in story.lines[0].text
-        assert "max_alpha_bytes" in line_of(story_of(audited, "bad"), "cell").text
+        assert "FAILED" in story.lines[0].text and "max_bytes" in story.lines[0].text
+        assert "max_bytes" in line_of(story_of(audited, "bad"), "cell").text
         assert story.found == ()
 
     def test_a_ledger_that_does_not_verify_spoils_what_it_alone_tells(self, audited):

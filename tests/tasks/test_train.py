@@ -329,7 +329,7 @@ def test_a_kernel_on_sparse_rows_is_kept_and_loads(tmp_path):
 
 def test_features_too_large_are_refused_by_all_training_rows_before_the_first_fit(wine):
     """u1 keeps fewer rows than it is trained on, but all of them are scored for the threshold."""
-    small = {"solver": "ls_svm", "kernel": "gaussian", "sampler": "u1", "kernel_params": {"max_feature_bytes": 10_000}}
+    small = {"solver": "ls_svm", "kernel": "gaussian", "sampler": "u1", "kernel_params": {"max_bytes": 10_000}}
     whole = config(small)
     with pytest.raises(ValueError, match=r"got 178 rows x [0-9]+ components .* Lower n_components to 5"):
         search.fn(wine, (all_rows(wine),), whole.methods[0], whole, 3)
@@ -626,7 +626,7 @@ def test_a_solver_refuses_the_rows_that_the_sampler_made_too(strategy, n_pos, n_
     for most, refused in ((8 * n_pos * n_neg, False), (8 * n_pos * n_neg - 1, True)):
         method = {"solver": "sdcd", "sampler": "mwmote", "sampler_params": {"sampling_strategy": strategy}}
         whole = ExperimentConfig.model_validate(
-            {"datasets": ["wine"], "methods": [method | {"params": {"max_alpha_bytes": most}}]}
+            {"datasets": ["wine"], "methods": [method | {"params": {"max_bytes": most}}]}
         )
         sample = draw_sample(table, split, whole.methods[0], whole.preprocessing, 7)
         if refused:

@@ -159,8 +159,8 @@ class TestLegitimate:
         assert (one.kind, one.is_note) == ("changed", False)
 
     def test_a_run_that_failed_and_one_that_was_killed(self, audited):
-        with pytest.raises(Exception, match="max_alpha_bytes"):
-            experiment(audited.folder / "claims.csv", methods=({"solver": "sdcd", "params": {"max_alpha_bytes": 8}},))
+        with pytest.raises(Exception, match="max_bytes"):
+            experiment(audited.folder / "claims.csv", methods=({"solver": "sdcd", "params": {"max_bytes": 8}},))
         run = audited.client.create_run("1", tags={PROCESS: gone_process(), "aucflow.dataset": "claims"})
         one = the_only(found(audited))
         assert (one.kind, one.is_note, one.run_id) == ("interrupted", True, run.info.run_id)
