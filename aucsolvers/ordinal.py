@@ -68,7 +68,6 @@ HEAVY_SLOPES, LIGHT, LIGHTER, ROUGH = 3e-3, 10.0, 10.0, 1e-2
 ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be smaller
 FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
 ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
-LOST = 1e-10  # part of a system's largest numbers that lam is beside them, or is left of a difference: too little
 LARGEST_THETA = 100.0  # times that slopes are made longer for a bound: what rounding is in them grows as its square
 # More than twice as many rows get their first w from this many, evenly spaced, solved to this gap relative to P; then
 # from 8 times as many, solved to a gap 8 times smaller, and so on. What comes next starts in a band so many times as
@@ -687,15 +686,19 @@ class _Problem:
 
         The band's part of the gap falls as its width times the number of pairs in it. Where the pairs are spread
         evenly, those in the narrower band are known: the others leave it. Pairs at the kink stay instead: at the
-        minimum u = width * (2a - 1) with a that hardly changes, so all u shrink with the width.
+        minimum u = width * (2a - 1) with a that hardly changes, so all u shrink with the width. Where pairs turn out to
+        do neither, the next point is the nearest to the optimum of all that were tried.
         """
-        ratios = [_ratio(point, tol, 1.0, most) for most in self._predictable(point, power)]
+        tried, ratios = [], [_ratio(point, tol, 1.0, most) for most in self._predictable(point, power)]
         for ratio in dict.fromkeys(ratios):
             there = self._predict(point, ratio)
             if there is not None and there.n_pairs >= KEPT * point.n_pairs:
                 return there
+            if there is not None:
+                tried.append(there)
         start = self.balance(point, tol)
-        return self.move(start, self.newton_direction(start)) if start.newton_dominates else start
+        tried.append(self.move(start, self.newton_direction(start)) if start.newton_dominates else start)
+        return min(tried, key=lambda one: one.newton_part + one.band_part)
 
     def _predictable(self, point, power):
         """Return how many times narrower a band may be whose pairs are those of the point's, most first; maybe none."""
@@ -705,7 +708,8 @@ class _Problem:
             return (NARROWING,) if NARROWING * narrower.n_pairs < KEPT * point.n_pairs else ()
         if power >= STAYING:
             return ()
-        most = PREDICTED_NARROWING if self.few.shape[1] <= LARGEST_HESSIAN else PREDICTED_ROUGHLY
+        steps_are_exact = min(self.few.shape[1], self.few.shape[0] + self.many.shape[0]) <= LARGEST_HESSIAN
+        most = PREDICTED_NARROWING if steps_are_exact else PREDICTED_ROUGHLY
         return (most, NARROWING) if power < ALL_STAYING else (NARROWING,)
 
     def _predict(self, point, ratio):
@@ -876,21 +880,17 @@ def _solve_by_rows(problem, pairs, gradient):
 
     system = laplacian(row_products(rows))
     system.ravel()[:: len(system) + 1] += problem.lam / pairs.factor
-    y, reliable = _solve(system, laplacian((rows @ gradient)[:, None]))
-    if reliable:
-        scaled = rows.T @ y.ravel() - gradient  # lam times the direction
-        if inner(scaled, scaled) > LOST**2 * inner(gradient, gradient):
-            return scaled / problem.lam
+    *_, y, failed = linalg.lapack.dgesv(system, laplacian((rows @ gradient)[:, None]), overwrite_a=1, overwrite_b=1)
+    if not failed:
+        direction = (rows.T @ y.ravel() - gradient) / problem.lam
+        # Newton's has d'Hd = -g'd. The system's condition number would not tell: unlike lengths of rows alone spoil it
+        along, slope = rows @ direction, -inner(gradient, direction)
+        image = laplacian(along[:, None]).ravel()
+        curvature = problem.lam * inner(direction, direction) + pairs.factor * inner(along, image)
+        if abs(curvature - slope) <= CG_ACCURACY * slope:
+            return direction
     logger.info("conjugate gradients for this step: lam=%g is lost in the system's rounding", problem.lam)
     return _conjugate_gradients(problem, pairs, gradient)[0]
-
-
-def _solve(system, b):
-    """Return the solution of a system of equations, and whether rounding leaves some digits of it; overwrite both."""
-    norm = linalg.lapack.dlange("1", system)
-    factors, swaps, singular = linalg.lapack.dgetrf(system, overwrite_a=True)
-    reliable = not singular and linalg.lapack.dgecon(factors, norm)[0] > LOST
-    return linalg.lapack.dgetrs(factors, swaps, b, overwrite_b=True)[0], reliable
 
 
 def _conjugate_gradients(problem, pairs, gradient, most=None, cholesky=None):
