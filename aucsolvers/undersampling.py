@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from aucsolvers._base import CONVERGED, know_columns, plain_labels, validate_rows
 from aucsolvers._hinge import is_no_better_than_a_constant, row_costs
 from aucsolvers._params import as_generator, check_choice, check_count
-from aucsolvers._rows import as_writable, squares_are_small, stored_once
+from aucsolvers._rows import as_writable, squares_are_small, stored_once, well_formed
 from aucsolvers._transaction import transactional
 from aucsolvers._width import some_rows
 from aucsolvers.kernel_svm import KernelSVM
@@ -152,10 +152,11 @@ class GeometricUnderSampler(BaseCleaningSampler):
     @transactional
     def fit_resample(self, X, y, **params):
         """Return those of the rows X, shape (n_samples, n_features), that are kept, and their labels."""
-        rows = as_writable(X)
+        rows = as_writable(well_formed(X))
         if params or plain_labels(rows, y) is None or not squares_are_small(rows):
             return super().fit_resample(X, y, **params)
         # the checks of arrays that are to be taken as they are would cost as much as the SVM of a few hundred rows
+        self._validate_params()
         know_columns(self, rows)
         self.sampling_strategy_ = check_sampling_strategy(self.sampling_strategy, y, self._sampling_type)
         return self._fit_resample(rows, y)

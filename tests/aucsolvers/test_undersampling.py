@@ -467,6 +467,22 @@ def test_arrays_that_skip_the_checks_are_sampled_as_those_that_do_not(form, dtyp
     assert (one.n_features_in_, one.sampling_strategy_) == (other.n_features_in_, other.sampling_strategy_)
 
 
+@pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist])
+@pytest.mark.parametrize("strategy", [None, (0,), {0}, 2.0, "some"])
+def test_a_bad_strategy_is_told_of_by_name_whatever_the_rows_come_in(form, strategy):
+    X, y = at_distances(np.linspace(1, 5, 40), 5)
+    with pytest.raises(ValueError, match="sampling_strategy"):
+        GeometricUnderSampler(sampling_strategy=strategy).fit_resample(form(X), y)
+
+
+def test_a_damaged_sparse_matrix_is_refused():
+    X, y = at_distances(np.linspace(1, 5, 40), 5)
+    X = sparse.csr_array(X)
+    X.indptr[10] = 0
+    with pytest.raises(ValueError, match="Expected indptr of 46 numbers that rise"):
+        GeometricUnderSampler().fit_resample(X, y)
+
+
 def test_a_frame_resampled_before_leaves_no_names_to_arrays():
     X, y = at_distances(np.linspace(1, 5, 40), 5)
     sampler = GeometricUnderSampler("u2", random_state=0)
