@@ -1,5 +1,6 @@
 """Fits that end whole or not at all."""
 
+import copy
 from contextlib import contextmanager
 from functools import wraps
 
@@ -10,8 +11,8 @@ def transactional(method):
     """Decorate a method that fits: where it ends in an error or an interrupt, the attributes are what they were before.
 
     A model that has the new data's classes or number of features and the old one's weights would answer with nonsense.
-    An interrupt that a compiled function hands on as SystemError, which model selection would take for a failed fit,
-    is a KeyboardInterrupt again.
+    An interrupt that a compiled function hands on as SystemError, which model selection would take for a failed fit, is
+    what it was again.
     """
 
     @wraps(method)
@@ -22,9 +23,10 @@ def transactional(method):
         except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
-            if isinstance(error, SystemError) and is_of_interrupt(error):
-                raise KeyboardInterrupt from error
-            raise
+            interrupt = interrupt_behind(error) if isinstance(error, SystemError) else None
+            if interrupt is None:
+                raise
+            raise copy.copy(interrupt) from error  # a copy, for the error comes of the interrupt itself
 
     return fit
 
@@ -48,8 +50,12 @@ def all_or_nothing(state):
         raise
 
 
-def is_of_interrupt(error):
-    """Tell whether an error is an interrupt or came of one: a kernel that returns while one arrives makes another."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+def interrupt_behind(error):
+    """Return what an error is or came of that nobody may take for a failure, or None: a kernel that returns while a
+    signal's exception arrives makes a SystemError of it.
+
+    That is KeyboardInterrupt, or what another handler of signals raises: no Exception.
+    """
+    while isinstance(error, Exception):
         error = error.__cause__ or error.__context__
-    return error is not None
+    return error

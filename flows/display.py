@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tasks.configuration import ExperimentConfig
-from tasks.progress import Step, listening
+from tasks.progress import RECORDED, Step, listening
 
-SILENT = ("evaluate",)  # too short to be worth a line of its own
+SILENT = ("evaluate", RECORDED)  # too short to be worth a line of its own
 
 
 def total_steps(config: ExperimentConfig) -> int:

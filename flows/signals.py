@@ -3,16 +3,16 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Timer
 from types import FrameType
 
-from aucsolvers._transaction import is_of_interrupt
 from tasks.errors import Stopped
-from tasks.progress import listening
+from tasks.progress import RECORDED, Step, listening
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE_S = 20  # for Prefect, which asks a dead server for over a minute; our own runs are marked at once
 AT_ONCE = b"aucflow: ended at once: the next command settles what was left open\n"
 
@@ -25,15 +25,23 @@ def _end_at_once(number: int) -> None:
 
 @dataclass
 class Signals:
-    """What has arrived while a block of ``stoppable`` runs."""
+    """What has arrived while a block of ``stoppable`` runs: received here, and by whatever handler was in place."""
 
+    arrived: Callable[[], list[int]]
     received: list[int] = field(default_factory=list)
     is_held: bool = False
+    note: str = ""  # on what was kept, for a signal that comes when all is done
 
     def raise_again(self) -> None:
         """Raise KeyboardInterrupt if a signal has arrived."""
-        if self.received:
+        if self.received or self.arrived():
             raise KeyboardInterrupt
+
+    def hear(self, step: Step) -> None:
+        """At each step raise again what was lost on its way: what numba makes of it looks like a failed fit."""
+        if step.stage == RECORDED:
+            self.note = "the run is marked FINISHED in MLflow"
+        self.raise_again()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -50,69 +58,88 @@ class Signals:
 def stoppable() -> Iterator[Signals]:
     """Turn SIGINT, SIGTERM and SIGHUP into KeyboardInterrupt while the block runs, and that into Stopped at its end.
 
-    An interrupt that arrives while the garbage collector runs a callback is printed and lost, so it is raised again
-    at the next step. A second signal ends the process there and then. Under nohup, SIGHUP stays ignored.
+    An interrupt that arrives while the garbage collector runs a callback is printed and lost, and inside a flow Prefect
+    has a SIGTERM handler of its own, so it is raised again at the next step. A second signal ends the process there and
+    then. Under nohup, SIGHUP stays ignored.
     """
-    signals = Signals()
-    received = signals.received
+    with _listening_in() as arrived:
+        signals = Signals(arrived)
+        received = signals.received
 
-    def receive(number: int, _frame: FrameType | None) -> None:
-        if received:
-            _end_at_once(number)
-        received.append(number)
-        watchdog = Timer(GRACE_S, _end_at_once, [number])
-        watchdog.daemon = True
-        watchdog.start()
-        if not signals.is_held:
-            raise KeyboardInterrupt
+        def receive(number: int, _frame: FrameType | None) -> None:
+            if received:
+                _end_at_once(number)
+            received.append(number)
+            watchdog = Timer(GRACE_S, _end_at_once, [number])
+            watchdog.daemon = True
+            watchdog.start()
+            if not signals.is_held:
+                raise KeyboardInterrupt
 
-    def keep_if_lost(args: "sys.UnraisableHookArgs") -> None:
-        # what Python cannot raise where it stands; inside a flow Prefect has a SIGTERM handler of its own
-        prefect = sys.modules.get("prefect.exceptions")
-        if prefect is not None and isinstance(args.exc_value, prefect.TerminationSignal):
-            received.append(args.exc_value.signal)
-        elif not isinstance(args.exc_value, KeyboardInterrupt):
-            hook(args)
+        def keep_if_lost(args: "sys.UnraisableHookArgs") -> None:
+            if not is_stopped(args.exc_value):
+                hook(args)
 
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, receive) for number in numbers}
-    hook, sys.unraisablehook = sys.unraisablehook, keep_if_lost
+        ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
+        before = {number: signal.signal(number, receive) for number in ENDING if number not in ignored}
+        hook, sys.unraisablehook = sys.unraisablehook, keep_if_lost
+        try:
+            with listening(signals.hear):
+                yield signals
+        except (Exception, KeyboardInterrupt) as error:
+            # of a terminal that was closed also every attempt to write to it fails
+            seen = received or arrived()
+            number = seen[0] if seen else terminated_by(error)
+            if number or isinstance(error, KeyboardInterrupt):
+                raise Stopped(number or signal.SIGINT, notes_of(error) or signals.note) from None
+            raise
+        finally:
+            sys.unraisablehook = hook
+            for number, handler in before.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not one of Python's
+
+
+@contextmanager
+def _listening_in() -> Iterator[Callable[[], list[int]]]:
+    """Yield what tells which signals have arrived so far, whoever handles them: Python writes each to a pipe."""
+    reader, writer = os.pipe()
+    arrived: list[int] = []
+
+    def so_far() -> list[int]:
+        with suppress(BlockingIOError):
+            arrived.extend(number for number in os.read(reader, 256) if number in ENDING)
+        return arrived
+
+    for end in (reader, writer):
+        os.set_blocking(end, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
-        with listening(lambda _step: signals.raise_again()):
-            yield signals
-    except (Exception, KeyboardInterrupt) as error:
-        # of a terminal that was closed also every attempt to write to it fails
-        number = received[0] if received else terminated_by(error)
-        if number or isinstance(error, KeyboardInterrupt):
-            raise Stopped(number or signal.SIGINT, notes_of(error)) from None
-        raise
+        yield so_far
     finally:
-        sys.unraisablehook = hook
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not one of Python's
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)
 
 
 def terminated_by(error: BaseException | None) -> int | None:
     """Return the signal that Prefect's own handler took, if that is what an error came of."""
     prefect = sys.modules.get("prefect.exceptions")
-    while prefect is not None and error is not None:
-        if isinstance(error, prefect.TerminationSignal):
-            return error.signal
-        error = error.__cause__ or error.__context__
-    return None
+    signals = (one.signal for one in _causes(error) if prefect and isinstance(one, prefect.TerminationSignal))
+    return next(signals, None)
 
 
 def is_stopped(error: BaseException | None) -> bool:
     """Tell whether an error came of a signal."""
-    return terminated_by(error) is not None or is_of_interrupt(error)
+    return terminated_by(error) is not None or any(isinstance(one, KeyboardInterrupt) for one in _causes(error))
 
 
 def notes_of(error: BaseException | None) -> str:
     """Return what was noted on an error on its way up, or on those that it came from: Prefect may raise its own."""
-    notes: list[str] = []
+    return "; ".join(dict.fromkeys(note for one in _causes(error) for note in getattr(one, "__notes__", ())))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that it came from."""
     while error is not None:
-        notes += getattr(error, "__notes__", ())
+        yield error
         error = error.__cause__ or error.__context__
-    return "; ".join(dict.fromkeys(notes))

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+RECORDED = "recorded"  # the stage that an experiment's own run announces once it is closed
+
 
 @dataclass(frozen=True)
 class Step:

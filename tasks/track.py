@@ -50,7 +50,7 @@ from tasks.manifest import (
 )
 from tasks.models import log_ranker, make_ranker
 from tasks.openlineage import emit
-from tasks.progress import announce
+from tasks.progress import RECORDED, announce
 from tasks.recovery import PROCESS, this_process
 from tasks.runs import PARENT
 from tasks.signing import PRIVATE_KEY, key_path, sign, signing_key
@@ -129,6 +129,7 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
         raise
     else:
         close_run(run, "FINISHED")
+        announce(RECORDED, config.name)
     finally:
         emit(run.manifests)
 

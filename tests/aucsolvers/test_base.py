@@ -345,18 +345,21 @@ def test_a_sampler_that_refuses_is_as_it_was(sampler):
     assert published(sampler) == before and sampler.n_features_in_ == 4
 
 
-def test_an_interrupt_that_comes_out_of_a_kernel_as_an_error_is_an_interrupt(monkeypatch):
+class Terminated(BaseException):
+    """What a handler of signals may raise, as Prefect's does: no Exception."""
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), Terminated(15)])
+def test_an_interrupt_that_comes_out_of_a_kernel_as_an_error_is_an_interrupt(monkeypatch, interrupt):
     """Model selection takes errors for failed fits: a Ctrl-C was swallowed every other time."""
 
     def interrupted(*_):
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt as error:
-            raise SystemError("returned a result with an exception set") from error
+        raise SystemError("returned a result with an exception set") from interrupt
 
     monkeypatch.setattr(SVMOR, "_publish", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(type(interrupt)) as raised:
         cross_val_score(SVMOR(), *few(), cv=2)
+    assert raised.value.args == interrupt.args
 
 
 def test_weights_of_other_rows_are_refused_before_a_kernel_sees_them():

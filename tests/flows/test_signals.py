@@ -48,6 +48,40 @@ def test_a_second_signal_ends_at_once_and_says_so():
     assert done.stderr == "aucflow: ended at once: the next command settles what was left open\n"
 
 
+SWALLOWED = """
+import os, signal
+from flows.signals import stoppable
+from tasks.errors import Stopped
+from tasks.progress import announce
+
+class Foreign(BaseException):
+    pass
+
+def take(*_):
+    raise Foreign
+
+try:
+    with stoppable():
+        signal.signal(signal.SIGTERM, take)  # as Prefect does within a flow
+        try:
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            except Foreign as error:
+                raise SystemError("returned a result with an exception set") from error  # as numba's dispatcher does
+        except Exception:
+            print("failed fit")  # as model selection does
+        announce("search")
+        print("went on")
+except Stopped as stopped:
+    print(stopped, stopped.exit_code)
+"""
+
+
+def test_a_signal_that_another_handler_took_and_that_was_taken_for_a_failed_fit_ends_the_run():
+    done = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "failed fit\nterminated; nothing was written 143\n", done.stderr
+
+
 HELD = """
 import os, signal
 from flows.signals import stoppable
@@ -70,3 +104,22 @@ except Stopped as stopped:
 def test_a_signal_waits_for_the_end_of_steps_that_belong_together_even_if_these_fail():
     done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("done\n143\n", "")
+
+
+AFTER_ALL = """
+import os, signal
+from flows.signals import stoppable
+from tasks.errors import Stopped
+from tasks.progress import RECORDED, announce
+try:
+    with stoppable():
+        announce(RECORDED)
+        os.kill(os.getpid(), signal.SIGINT)
+except Stopped as stopped:
+    print(stopped)
+"""
+
+
+def test_a_signal_after_the_run_was_closed_says_that_it_is_kept():
+    done = subprocess.run([sys.executable, "-c", AFTER_ALL], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "interrupted; the run is marked FINISHED in MLflow\n", done.stderr
