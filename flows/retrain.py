@@ -93,7 +93,7 @@ def decide_and_log(
 ) -> Decision:
     """Judge the challenger; keep the decision, and the scores' distribution for the next one, in the parent run."""
     made = challenge(
-        config, prepared.dataset, prepared.refit, cell.final, prepared.findings, opponent, replace_champion
+        config, prepared.dataset, prepared.refit, cell.all_models[-1], prepared.findings, opponent, replace_champion
     )
     run.sections["decision"] = made.decision.as_dict()
     log_text(run, "decision.json", json.dumps(made.decision.as_dict(), indent=2))

@@ -143,7 +143,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
 
 
 def _refuse_changed(raw: RawFile) -> None:
-    for file in (raw, raw.labels) if raw.labels else (raw,):
+    for file in raw.files:
         found = file_sha256(file.path) if file.path.is_file() else "no file"
         if found != file.sha256:
             raise RunFailed(
@@ -213,7 +213,8 @@ def unique_names(names: list[str]) -> list[str]:
     ['a', 'column_2', 'a_3', 'a_2']
     """
     names = [name.strip() or f"column_{i + 1}" for i, name in enumerate(names)]
-    taken, seen, counts = set(names), set(), Counter()
+    taken, seen = set(names), set()
+    counts: Counter[str] = Counter()
     out = []
     for name in names:
         unique = name

@@ -20,7 +20,7 @@ from tasks.files import (
 from tasks.lockfile import Lock
 from tasks.readers import DELIMITERS, FORMATS, SKLEARN, detect_delimiter
 from tasks.stage import stage
-from tasks.values import RawFile
+from tasks.values import RawFile, joined
 
 _HEAD = 65_536  # bytes that a format is judged by
 _SVMLIGHT_LINE = re.compile(r"[^\s:,]+(?:\s+(?:qid|[+-]?\d+):\S+)+\s*(?:#.*)?")
@@ -60,14 +60,14 @@ def _of_catalogue(name: str, key: str, offline: bool, update_lock: bool, lock: L
     entry = find(key, offline)
     if entry.format == "sklearn":
         return _raw(name, _bundled(entry.source.removeprefix("sklearn:")), "sklearn", entry.source)
-    labels = None
+    files = []
     for remote in reversed(entry.remotes):
         fetched = fetch(remote, lock.digest(remote.path), offline, update_lock)
         if fetched.origin != "cache" or lock.digest(remote.path) != fetched.sha256:
             lock.record_file(remote.path, fetched)
         origin = lock.url(remote.path) or remote.path
-        labels = RawFile(name, fetched.path, entry.format, origin, fetched.sha256, fetched.size_bytes, labels)
-    return labels
+        files.append(RawFile(name, fetched.path, entry.format, origin, fetched.sha256, fetched.size_bytes))
+    return joined(files)
 
 
 def _known(format: str) -> str:

@@ -79,9 +79,9 @@ def fitting_rows(table: Table, sample: Sample) -> tuple[Any, np.ndarray]:
     X = transform(sample.preprocessing, kept.X)
     if sample.added is None:
         return X, kept.y
-    stack = sparse.vstack if sparse.issparse(X) else np.vstack
-    X = stack([X, sample.added.X])
-    return X.tocsr() if sparse.issparse(X) else X, np.concatenate([kept.y, sample.added.y])
+    parts = [X, sample.added.X]
+    X = sparse.vstack(parts, format="csr") if sparse.issparse(X) else np.vstack(parts)
+    return X, np.concatenate([kept.y, sample.added.y])
 
 
 @ProcessWide

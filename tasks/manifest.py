@@ -86,10 +86,9 @@ def cell_list(cells: tuple[MethodResult, ...]) -> list[dict[str, str | None]]:
 
 def data_section(dataset: Dataset) -> dict[str, Any]:
     """Return where a data set came from, what made it of the raw files, and what it is."""
-    files = [dataset.raw, dataset.raw.labels] if dataset.raw.labels else [dataset.raw]
     return {
         "name": dataset.name,
-        "raw": [_raw(file) for file in files],
+        "raw": [_raw(file) for file in dataset.raw.files],
         "conversion": _conversion(dataset),
         "sha256": dataset.sha256,
         "X_sha256": dataset.X_sha256,
@@ -141,11 +140,10 @@ def _split(split: Split) -> dict[str, Any]:
 
 def fold_sections(result: MethodResult, seed: int) -> dict[str, Any]:
     """Return what each fold, and the refit, drew, chose, fitted and scored: the part that a replay has to meet."""
-    models = (*result.models, result.final)
     evaluations = (*result.evaluations, result.held_out)
     folds = [
         _fold(sample, model, evaluation, seed)
-        for sample, model, evaluation in zip(result.samples, models, evaluations, strict=True)
+        for sample, model, evaluation in zip(result.samples, result.all_models, evaluations, strict=True)
     ]
     return {"folds": folds, "seconds": result.seconds}
 

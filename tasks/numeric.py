@@ -21,7 +21,7 @@ KINDS = "fiub"  # of arrays that hold numbers
 def numbers_of(result: MethodResult) -> dict[str, np.ndarray]:
     """Return a cell's test scores, fold by fold in the order of the test rows, and the coefficients of its models."""
     found = {f"scores {e.fold}": np.asarray(e.test_scores, dtype=np.float64) for e in result.evaluations}
-    for model in (*result.models, result.final):
+    for model in result.all_models:
         coefficients = getattr(unwrapped(model.pipeline[-1]), "coef_", None)
         if isinstance(coefficients, np.ndarray) and coefficients.dtype.kind in KINDS:
             found[f"coef {model.fold}"] = coefficients

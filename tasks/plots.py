@@ -7,11 +7,11 @@ Okabe and Ito (2008), which colour-blind readers can tell apart; line styles and
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -30,14 +30,16 @@ EXACT = 1e-14  # a gap below this is rounding; it would only stretch a log axis
 PARAMETER_LABELS = {"lam": "λ", "C": "C", "gamma_factor": "γ ×"}
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
+Part = TypeVar("Part")
+
 
 # --- the data behind the figures -------------------------------------------------------------------------------
 
 
 def roc_data(result: MethodResult) -> dict[str, Any]:
     """Return each fold's test ROC curve, their vertical mean with its sd, and the AUC's mean and sd."""
-    _require(result.evaluations, result, "evaluations")
-    curves = [_thinned(e.fpr, e.tpr) for e in result.evaluations]
+    evaluations = _required(result.evaluations, result, "evaluations")
+    curves = [_thinned(e.fpr, e.tpr) for e in evaluations]
     fpr, mean, sd = _vertical_mean(curves)
     auc, auc_sd = result.mean_sd("auc")
     return {
@@ -54,12 +56,12 @@ def roc_data(result: MethodResult) -> dict[str, Any]:
 
 def convergence_data(result: MethodResult) -> dict[str, Any]:
     """Return the history of the refit on all rows: equally long lists, None where a value is not finite."""
-    _require(result.final, result, "a refitted model")
+    final = _required(result.final, result, "a refitted model")
     return {
         "dataset": result.dataset,
         "method": result.method,
-        "status": result.final.status,
-        "history": {name: _plain(values) for name, values in result.final.history.items()},
+        "status": final.status,
+        "history": {name: _plain(values) for name, values in final.history.items()},
     }
 
 
@@ -135,12 +137,13 @@ def _plain(values: np.ndarray) -> list[float | None]:
     return [float(v) if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
-def _require(value: object, result: MethodResult, what: str) -> None:
+def _required(value: Part | None, result: MethodResult, what: str) -> Part:
     if not value:
         raise ValueError(
             f"Expected {what} of {result.dataset} / {result.method}, got none (error: {result.error}). "
             "Draw only the cells that succeeded."
         )
+    return value
 
 
 # --- one method: the figures of a tracked run ------------------------------------------------------------------
@@ -167,9 +170,9 @@ def roc_figure(result: MethodResult) -> Figure:
 
 def convergence_figure(result: MethodResult) -> Figure:
     """Draw objective and dual gap (log scale), and the training AUC, against the updates of the refit."""
-    _require(result.final, result, "a refitted model")
-    history = {name: np.asarray(values, dtype=float) for name, values in result.final.history.items()}
-    title = f"{result.dataset} · {result.method}: refit on all rows, {result.final.status}"
+    final = _required(result.final, result, "a refitted model")
+    history = {name: np.asarray(values, dtype=float) for name, values in final.history.items()}
+    title = f"{result.dataset} · {result.method}: refit on all rows, {final.status}"
     figure = _figure(7.2, 4.2, title)
     values, ranking = _panels(figure, 2, 1, gap=0.13)
     # Only the margin-mean objective can fall below 0, where a log scale ends: say so rather than mark it exact.
@@ -220,8 +223,8 @@ def roc_comparison(results: Sequence[MethodResult]) -> Figure | None:
 
 def search_comparison(results: Sequence[MethodResult], score: str = "AUC") -> Figure | None:
     """Draw the inner validation score against the searched parameter, a panel for each; None without a search."""
-    drawn = [(rank, result.method, search_data(result)) for rank, result in enumerate(results)]
-    drawn = [entry for entry in drawn if entry[2] is not None]
+    found = [(rank, result.method, search_data(result)) for rank, result in enumerate(results)]
+    drawn = [(rank, method, data) for rank, method, data in found if data is not None]
     if not drawn:
         return None
     parameters = list(dict.fromkeys(data["parameter"] for _, _, data in drawn))
@@ -242,19 +245,20 @@ def search_comparison(results: Sequence[MethodResult], score: str = "AUC") -> Fi
 
 def convergence_comparison(results: Sequence[MethodResult]) -> Figure | None:
     """Draw the dual gap of every method's refit against its updates, both on log scales; None if all failed."""
-    drawn = [(rank, result) for rank, result in enumerate(results) if result.final is not None]
+    drawn = [(rank, result.method, result.final) for rank, result in enumerate(results) if result.final is not None]
     if not drawn:
         return None
     rows = _legend_rows(len(drawn) + 1, 3)  # the triangles of exact points take an entry
     figure = _figure(7.2, 3.95 + 0.2 * rows, f"{results[0].dataset}: certificate of the refit on all rows")
     (axes,) = _panels(figure, 1, rows)
-    lines, updates, gaps = {}, [], []
-    for rank, result in drawn:
+    lines: dict[str, Line2D] = {}
+    updates, gaps = [], []
+    for rank, method, final in drawn:
         # A log axis has no place for the state before the first update.
-        started = np.asarray(result.final.history["updates"], dtype=float) > 0
-        updates.append(np.asarray(result.final.history["updates"], dtype=float)[started])
-        gaps.append(np.asarray(result.final.history["dual_gap"], dtype=float)[started] / result.final.gap_unit)
-        lines |= _log_curve(axes, updates[-1], gaps[-1], rank, result.method)
+        started = np.asarray(final.history["updates"], dtype=float) > 0
+        updates.append(np.asarray(final.history["updates"], dtype=float)[started])
+        gaps.append(np.asarray(final.history["dual_gap"], dtype=float)[started] / final.gap_unit)
+        lines |= _log_curve(axes, updates[-1], gaps[-1], rank, method)
     _log_axis(axes.xaxis, np.concatenate(updates))
     _log_axis(axes.yaxis, np.concatenate(gaps))
     axes.set_xlabel("updates (each solver's own unit of work)")
@@ -335,12 +339,12 @@ def _log_curve(axes: Axes, x: np.ndarray, y: np.ndarray, rank: int, label: str) 
     if not exact.any():
         return {label: line}
     colour, edge = COLOURS[rank % len(COLOURS)], np.full(int(exact.sum()), 0.02)
-    mark = {"linestyle": "none", "marker": "v", "markersize": 8, "markerfacecolor": "white", "color": colour}
+    mark = dict[str, Any](linestyle="none", marker="v", markersize=8, markerfacecolor="white", color=colour)
     (zero,) = axes.plot(x[exact], edge, transform=axes.get_xaxis_transform(), **mark)
     return {f"{label}: 0 (exact)": zero} if exact.all() else {label: line, "0 (exact)": zero}
 
 
-def _log_axis(axis: Axis, values: np.ndarray) -> None:
+def _log_axis(axis: XAxis | YAxis, values: np.ndarray) -> None:
     """Give an axis a log scale over the decades around the positive values.
 
     Fixed ticks with plain-text labels: matplotlib's own log labels go through its mathematics parser and would

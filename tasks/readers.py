@@ -64,7 +64,7 @@ class RawTable:
     """What a reader returns: columns with the target among them, or a sparse matrix with its labels beside it."""
 
     X: pd.DataFrame | csr_matrix
-    labels: np.ndarray | None = None  # svmlight's
+    labels: np.ndarray = field(default_factory=lambda: np.empty(0))  # svmlight's
     target: str | None = None  # the format's own target column
     no_features: tuple[str, ...] = ()  # other columns that the file itself says are none: KEEL's, not among its inputs
     lines: np.ndarray | None = None  # the line of every row; None where rows have no lines
@@ -90,7 +90,7 @@ def read(raw: RawFile, delimiter: str | None = None, drop: tuple[str, ...] = ())
     if raw.format in ("npz", "idx"):
         from tasks import arrays
 
-        return arrays.read_npz(raw.path) if raw.format == "npz" else arrays.read_idx(raw.path, raw.labels.path)
+        return arrays.read_npz(raw.path) if raw.format == "npz" else arrays.read_idx(*(file.path for file in raw.files))
     if raw.format == "parquet":
         return read_parquet(raw.path, drop)
     readers = {"svmlight": read_svmlight, "keel": read_arff, "arff": read_arff}
@@ -224,7 +224,8 @@ def _is_number(text: str) -> bool:
 
 def _scan(text: str, delimiter: str, name: str) -> tuple[list[list[str]], list[int], list[int]]:
     """Return the first records, the line on which each record starts, and the lines on which the first comes again."""
-    sample, starts, repeats = [], [], []
+    sample: list[list[str]] = []
+    starts, repeats = [], []
     for record, start in records(_lines(text), delimiter, name):
         starts.append(start)
         if len(sample) < SAMPLE:

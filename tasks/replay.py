@@ -33,7 +33,7 @@ from tasks.numeric import largest_gap, numbers_of, read_numbers
 from tasks.progress import announce
 from tasks.schema import parse
 from tasks.store import artifact_folder
-from tasks.values import ConversionRule, RawFile
+from tasks.values import ConversionRule, RawFile, joined
 
 STAGES = ("manifest", "data", "split", "search", "sample", "fit", "threshold", "scores", "metrics")
 SAME, CLOSE, DIFFERS, UNKNOWN = "same", "within tolerance", "differs", "not compared"
@@ -144,9 +144,9 @@ class Recipe(_Part):
     folds: tuple[_Fold, ...] = Field(min_length=1)
 
     @property
-    def entry(self) -> DatasetConfig | None:
-        """Return the config of its data set."""
-        return next((entry for entry in self.config.datasets if entry.name == self.data.name), None)
+    def entries(self) -> tuple[DatasetConfig, ...]:
+        """Return the config of its data set: one, or none in a manifest that was put together by hand."""
+        return tuple(entry for entry in self.config.datasets if entry.name == self.data.name)
 
     @property
     def seed(self) -> int:
@@ -168,13 +168,13 @@ def recipe_of(manifest: Manifest, workers: int | None = None) -> Recipe:
             f"{run.get('reason')}. Name another run."
         )
     recipe = parse(Recipe, manifest.content, f"manifest of {run['name']}")
-    if recipe.entry is None:
+    if not recipe.entries:
         raise BadInput(
             f"Expected the data set '{recipe.data.name}' in the manifest's own config, found it not. The manifest of "
             f"{run['name']} was put together by hand: restore it from a copy."
         )
     given = {} if workers is None else {"workers": workers}
-    alone = {"datasets": (recipe.entry,), "methods": (recipe.method,)}
+    alone = {"datasets": recipe.entries, "methods": (recipe.method,)}
     return recipe.model_copy(update={"config": recipe.config.model_copy(update=alone | given)})
 
 
@@ -197,11 +197,11 @@ def find_raw(recipe: Recipe, files: Iterable[Path] = ()) -> RawFile:
     ChangedFile
         If another file lies where the run read it.
     """
-    found = None
+    found = []
     for part in reversed(recipe.data.raw):  # the labels of images stand second and belong to the first
         path = _find(part, recipe, tuple(files))
-        found = RawFile(recipe.data.name, path, part.format, part.source, part.sha256, part.size_bytes, found)
-    return found
+        found.append(RawFile(recipe.data.name, path, part.format, part.source, part.sha256, part.size_bytes))
+    return joined(found)
 
 
 def _find(part: _Raw, recipe: Recipe, files: tuple[Path, ...]) -> Path:
@@ -226,13 +226,11 @@ def _candidates(part: _Raw, recipe: Recipe, files: tuple[Path, ...]) -> Iterator
     for folder in ("data", "frames"):
         yield from sorted((home() / folder).rglob("*"))
     try:
-        entry = recipe.entry
+        (entry,) = recipe.entries
         named = download.fn(entry.name, entry.source, entry.format, recipe.config.offline)
     except (BadInput, RunFailed):
         return  # what is said then is which file is wanted, not where its name led
-    yield named.path
-    if named.labels is not None:
-        yield named.labels.path
+    yield from (file.path for file in named.files)
 
 
 # Computing again --------------------------------------------------------------------------------------------------
@@ -308,7 +306,7 @@ def _compared(manifest: Manifest, recipe: Recipe, files: tuple[Path, ...], toler
     result = compute(prepared, recipe.method, recipe.config, recipe.seed, _staged)
     again = _as_json(again | fold_sections(result, recipe.seed))
     rest = [judge(stage, again=again) for stage in STAGES[3:]]
-    if kept:
+    if kept and tolerance is not None:
         rest = [_by_numbers(stage, kept, numbers_of(result), tolerance) for stage in rest]
     yield from rest
 

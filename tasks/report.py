@@ -173,15 +173,15 @@ def _summary_row(cell: MethodResult) -> SummaryRow:
     identity = {name: getattr(cell, name) for name in names}
     if cell.error is not None or not cell.evaluations:
         return SummaryRow(**identity, error=cell.error or "no fold was evaluated")
-    names = ("sensitivity", "specificity", "average_precision")
-    metrics = {name: Spread(*cell.mean_sd(name)) for name in names}
-    fit = _worst_fit([*cell.models, *([cell.final] if cell.final else [])])
+    fit = _worst_fit(cell.all_models)
     return SummaryRow(
         **identity,
-        **metrics,
         auc=Spread(*cell.mean_sd("auc"), *cell.auc_interval()),
         gmean=Spread(*cell.mean_sd("gmean"), *cell.gmean_interval()),
         train_auc=Spread(*cell.mean_sd("auc", "train")),
+        sensitivity=Spread(*cell.mean_sd("sensitivity")),
+        specificity=Spread(*cell.mean_sd("specificity")),
+        average_precision=Spread(*cell.mean_sd("average_precision")),
         kept=_kept(cell),
         chosen=_chosen(cell.models),
         left_out=_left_out(cell.models),
@@ -255,7 +255,7 @@ def _which_end(value: float, tried: set[Any]) -> str:
     return {max(tried): ", the largest tried", min(tried): ", the smallest tried"}.get(value, "")
 
 
-def _thousands(value: float) -> str:
+def _thousands(value: float | np.floating) -> str:
     """Return a count with its thousands set apart by narrow no-break spaces, as ISO 80000 writes them."""
     return f"{value:,.0f}".replace(",", "\u202f")
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from tasks.errors import BadInput, nearest
@@ -34,7 +35,7 @@ class Strict(BaseModel):
         return data
 
 
-Section = TypeVar("Section", bound=Strict)
+Section = TypeVar("Section", bound=BaseModel)
 
 
 def parse(
@@ -91,7 +92,8 @@ def _lines(file: Path, problems: list[Any], overridden: Container[str]) -> str:
     """Return ``", lines 4, 7"`` for the lines of the file that problems are on, or an empty string."""
     tree = YAML(typ="rt", pure=True).load(file.read_text(encoding="utf-8"))
     places = [(*p["loc"], p.get("ctx", {}).get("key")) for p in problems]
-    lines = sorted({_line(tree, place) for place in places if place[0] not in overridden} - {None})
+    found = {_line(tree, place) for place in places if place[0] not in overridden}
+    lines = sorted(line for line in found if line is not None)
     return f", line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}" if lines else ""
 
 
@@ -99,7 +101,7 @@ def _line(tree: Any, place: tuple[Any, ...]) -> int | None:
     """Return the line of the innermost part of a place that a round-trip tree has of its own, not merged into it."""
     line = None
     for part in place:
-        if not isinstance(tree, dict | list) or part not in (tree.lc.data or {}):
+        if not isinstance(tree, CommentedMap | CommentedSeq) or part not in (tree.lc.data or {}):
             break
         line, tree = tree.lc.data[part][0] + 1, tree[part]
     return line

@@ -236,8 +236,9 @@ def track(
     _log_inputs(run, (dataset,))
     _set_tags(run, {"mlflow.note.content": HOW_TO_READ})
     # the model before the metrics, which can then name it; the other way round MLflow reads every metric back
-    model_id = _log_model(run, dataset, result.final)
-    metrics = [*_fold_metrics(result), *_mean_metrics(result), *_history_metrics(result.final)]
+    final = result.all_models[-1]
+    model_id = _log_model(run, dataset, final)
+    metrics = [*_fold_metrics(result), *_mean_metrics(result), *_history_metrics(final)]
     _log_metrics(run, metrics, model_id)
     _log_curves(run, result)
     _log_numbers(run, result)
@@ -249,6 +250,7 @@ def _cell_params(
     dataset: Dataset, method: MethodConfig, result: MethodResult, config: ExperimentConfig, seed: int
 ) -> dict[str, Any]:
     """Return what made the refitted model of a cell, those of solver, sampler and kernel under their names."""
+    final = result.all_models[-1]
     params = {
         "dataset": dataset.name,
         "dataset_sha256": dataset.sha256,
@@ -260,13 +262,13 @@ def _cell_params(
         "sampler_scheme": result.samples[-1].scheme,
         "seed": config.seed,
         "method_seed": seed,
-        "threshold": result.final.threshold,
-        "threshold_set_on": result.final.threshold_set_on,
+        "threshold": final.threshold,
+        "threshold_set_on": final.threshold_set_on,
     }
-    solver = unwrapped(result.final.pipeline[-1])
+    solver = unwrapped(final.pipeline[-1])
     params |= {f"solver__{k}": v for k, v in solver.get_params().items()}
     params |= {f"sampler__{k}": v for k, v in method.sampler_settings.items()}
-    kernel = chains(result.final.pipeline)[0].named_steps.get("kernel")
+    kernel = chains(final.pipeline)[0].named_steps.get("kernel")
     if kernel is not None:
         params |= {f"kernel__{k}": v for k, v in kernel.get_params().items()} | {"gamma": kernel.gamma_}
     return params
@@ -443,7 +445,7 @@ def _log_curves(run: TrackedRun, result: MethodResult) -> None:
         "roc": (plots.roc_figure, plots.roc_data),
         "convergence": (plots.convergence_figure, plots.convergence_data),
     }
-    if not result.final.is_certified:
+    if not result.all_models[-1].is_certified:
         del curves["convergence"]
     with tempfile.TemporaryDirectory() as folder:
         for name, (figure, data) in curves.items():

@@ -16,6 +16,7 @@ from aucsolvers.process import one_blas_thread
 from aucsolvers.threshold import choice_stands
 from aucsolvers.undersampling import RATIO_OF_U2
 from tasks import catalogue
+from tasks.catalogue import Entry
 from tasks.configuration import MethodConfig, PreprocessingConfig
 from tasks.convert import load
 from tasks.preprocess import make_preprocessing, transform
@@ -23,7 +24,7 @@ from tasks.progress import announce
 from tasks.seeds import seed_for
 from tasks.split import row_keys
 from tasks.stage import stage
-from tasks.values import Choice, Dataset, Sample, Split, Table, n_rare
+from tasks.values import Choice, Dataset, MadeRows, Sample, Split, Table, n_rare
 
 
 class Drawn(NamedTuple):
@@ -31,7 +32,7 @@ class Drawn(NamedTuple):
 
     kept: np.ndarray
     scheme: str
-    added: Table | None = None
+    added: MadeRows | None = None
 
 
 def draw_sample(
@@ -40,10 +41,11 @@ def draw_sample(
     """Return the training rows that the sampler keeps, and the preprocessing fitted on all training rows."""
     train = table.rows(split.train)
     fitted = make_preprocessing(train.X, preprocessing, takes_sparse(method)).fit(train.X)
-    if catalogue.sampler(method.sampler) is None:
+    sampler = catalogue.sampler(method.sampler)
+    if sampler is None:
         drawn = Drawn(np.arange(len(train.y)), method.sampler)
     else:
-        drawn = _draw(transform(fitted, train.X), train.y, method, seed)
+        drawn = _draw(sampler, transform(fitted, train.X), train.y, method, seed)
     y = train.y[drawn.kept]
     return Sample(
         fold=split.fold,
@@ -98,19 +100,18 @@ def sampler_stands(method: MethodConfig) -> bool:
 def refuse_to_sample(method: MethodConfig, y: np.ndarray) -> None:
     """Raise the ValueError of a sampler that would need too much memory for so many rows, before it is asked."""
     entry = catalogue.sampler(method.sampler)
-    sampler = entry.build(**method.sampler_settings) if entry else None
+    sampler: Any = entry and entry.build(**method.sampler_settings)
     if hasattr(sampler, "check_size"):
         sampler.check_size(y)
 
 
-def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed: int) -> Drawn:
+def _draw(entry: Entry, X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed: int) -> Drawn:
     """Run the method's sampler and return what it kept and added; ``auto`` decides by the ratio."""
-    entry = catalogue.sampler(method.sampler)
     sampler = entry.build_seeded(seed, **method.sampler_settings)
     _fit_neighbours(sampler, y, method)
     # of two equally large classes our samplers spare the one that sorts first: the positive one, then
     sign = -1 if entry.is_ours and 2 * np.count_nonzero(y > 0) == len(y) and not _names_labels(sampler) else 1
-    X_out, y_out = _resampled(sampler, X, sign * y, method)
+    X_out, y_out = _resampled(entry, sampler, X, sign * y, method)
     y_out = sign * y_out
     _refuse_lost_class(y_out, method.sampler)
     scheme = getattr(sampler, "scheme_", catalogue.short_name(method.sampler))
@@ -122,15 +123,15 @@ def _draw(X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed:
         kept, added = np.sort(origin[origin >= 0]), np.flatnonzero(origin < 0)
     if len(added) == 0:
         return Drawn(kept, scheme)
-    return Drawn(kept, scheme, Table(X_out[added], y_out[added]))
+    return Drawn(kept, scheme, MadeRows(X_out[added], y_out[added]))
 
 
-def _resampled(sampler: Any, X: Any, y: np.ndarray, method: MethodConfig) -> tuple[Any, np.ndarray]:
+def _resampled(entry: Entry, sampler: Any, X: Any, y: np.ndarray, method: MethodConfig) -> tuple[Any, np.ndarray]:
     """Return what the sampler makes of the rows; that of another library says in its error of which it was."""
     try:
         return sampler.fit_resample(X, y)
     except (ValueError, RuntimeError) as error:
-        if catalogue.sampler(method.sampler).is_ours and str(error).startswith("Expected"):  # in words of our own
+        if entry.is_ours and str(error).startswith("Expected"):  # in words of our own
             raise
         raise ValueError(f"sampler '{method.sampler}' on {counted(y)}: {error}") from error
 

@@ -4,7 +4,9 @@ A data set travels as a path with digests (`Dataset`); its arrays (`Table`) live
 and are read again, and verified, by ``tasks.convert.load``.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,16 @@ class RawFile:
     sha256: str
     size_bytes: int
     labels: "RawFile | None" = None  # the second file of an IDX pair
+
+    @property
+    def files(self) -> tuple["RawFile", ...]:
+        """The file, and after it the labels if it has some."""
+        return (self,) if self.labels is None else (self, self.labels)
+
+
+def joined(files: Iterable[RawFile]) -> RawFile:
+    """Return the last of a data set's files with the one before it, if any, as its labels."""
+    return reduce(lambda labels, file: replace(file, labels=labels), files)
 
 
 @dataclass(frozen=True)
@@ -97,12 +109,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Table:
-    """The arrays of a data set: X as a DataFrame (numbers and texts) or CSR, y as int8 of ±1.
+    """The arrays of a data set: X as a DataFrame (numbers and texts) or CSR, y as int8 of ±1."""
 
-    Of rows that a sampler made, X is what preprocessing makes of those: an array of numbers, or CSR.
-    """
-
-    X: pd.DataFrame | csr_matrix | np.ndarray
+    X: pd.DataFrame | csr_matrix
     y: np.ndarray
 
     def rows(self, index: np.ndarray) -> "Table":
@@ -110,9 +119,17 @@ class Table:
         return Table(self.X.iloc[index] if isinstance(self.X, pd.DataFrame) else self.X[index], self.y[index])
 
 
+@dataclass(frozen=True)
+class MadeRows:
+    """Rows that a sampler made, as preprocessing would have brought them: X an array of numbers or CSR, y of ±1."""
+
+    X: np.ndarray | csr_matrix
+    y: np.ndarray
+
+
 def n_rare(y: np.ndarray) -> int:
     """Return how many of the labels ±1 are those of the rarer class."""
-    return min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
+    return int(min(np.count_nonzero(y > 0), np.count_nonzero(y < 0)))
 
 
 @dataclass(frozen=True)
@@ -191,8 +208,8 @@ class Choice:
 class Sample:
     """What one split's solver is fitted on: training rows that the sampler kept, and the rows that it made.
 
-    Rows that it made, or repeated, are ``added``: arrays, as the fitted preprocessing would have brought them. Whatever
-    is scored, thresholds included, is scored on real rows alone.
+    Rows that it made, or repeated, are ``added``. Whatever is scored, thresholds included, is scored on real rows
+    alone.
     """
 
     fold: int
@@ -202,7 +219,7 @@ class Sample:
     n_neg_before: int
     scheme: str  # what the sampler did: "auto" has become "u1" or "u2"
     preprocessing: Any  # fitted scikit-learn transformer
-    added: Table | None = None
+    added: MadeRows | None = None
     n_pos_before: int | None = None  # None: all of them were kept
 
     @property
@@ -311,6 +328,11 @@ class MethodResult:
     run_id: str = ""  # its run in MLflow
     manifest_sha256: str = ""
 
+    @property
+    def all_models(self) -> tuple[FittedModel, ...]:
+        """The folds' models, and last the refit's; none where the cell failed."""
+        return self.models if self.final is None else (*self.models, self.final)
+
     def fold_values(self, metric: str, part: str = "test") -> np.ndarray:
         """Return one metric over the folds, for example ``fold_values("auc")``."""
         return np.array([getattr(getattr(e, part), metric) for e in self.evaluations])
@@ -369,7 +391,7 @@ class ExperimentResult:
         """
         rows = []
         for cell in self.results:
-            row = {"dataset": cell.dataset, "method": cell.method}
+            row: dict[str, Any] = {"dataset": cell.dataset, "method": cell.method}
             for metric in ("auc", "gmean", "sensitivity", "specificity", "average_precision"):
                 found = cell.mean_sd(metric) if cell.evaluations else (np.nan, np.nan)
                 row[metric], row[f"{metric}_sd"] = found

@@ -23,7 +23,7 @@ from tasks.files import file_sha256
 from tasks.ledger import Ledger
 from tasks.recovery import PROCESS
 from tasks.runs import all_pages
-from tasks.values import ConversionRule, RawFile
+from tasks.values import ConversionRule, RawFile, joined
 from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, is_being_written, name_of
 
 PAGE = 1000  # runs of one search
@@ -252,9 +252,8 @@ def odd_arrays(section: dict[str, Any]) -> Iterator[Discrepancy]:
 
 def recorded_source(section: dict[str, Any]) -> tuple[RawFile, ConversionRule]:
     """Return the raw file of a recorded data set, and the rule that was applied to it."""
-    raw = None
-    for file in reversed(section["raw"]):
-        raw = RawFile(name=section["name"], labels=raw, **(file | {"path": Path(file["path"])}))
+    parts = (part | {"path": Path(part["path"])} for part in reversed(section["raw"]))
+    raw = joined(RawFile(name=section["name"], **part) for part in parts)
     return raw, TypeAdapter(ConversionRule).validate_python(section["conversion"])
 
 
