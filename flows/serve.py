@@ -31,7 +31,7 @@ from tasks.files import locked
 from tasks.flow_runs import crash, end_interrupted_flow_runs
 from tasks.prefect_server import PrefectServer, last_line
 from tasks.retraining import load_retrain_config
-from tasks.scheduler import Deployment
+from tasks.scheduler import Deployed
 from tasks.watch import FileWatch
 
 POLL_S = 1
@@ -78,7 +78,7 @@ class Running:
     """A run that was started here."""
 
     deployment: str
-    deployment_id: UUID
+    deployment_id: UUID | None
     process: Popen[bytes]
     log: Path
 
@@ -101,7 +101,7 @@ class Serving:
     logs: Path
     limit: int
     look_every: float
-    deployed: tuple[Deployment, ...] = ()
+    deployed: tuple[Deployed, ...] = ()
     running: dict[UUID, Running] = field(default_factory=dict)
     watches: dict[UUID, FileWatch] = field(default_factory=dict)
     looked: float = float("-inf")
@@ -180,10 +180,10 @@ class Serving:
         reason = reason or run.how_it_ended()
         try:
             found = self.client.read_flow_run(run_id)
-            if found.state is None or not found.state.is_final():
-                crash(self.client, found, reason)
-                found = self.client.read_flow_run(run_id)
-            told = f"{found.state.name.lower()}: {found.state.message or 'no reason was given'}"
+            state = found.state
+            if state is None or not state.is_final():
+                state = crash(self.client, found, reason)
+            told = f"{(state.name or state.type).lower()}: {state.message or 'no reason was given'}"
         except ObjectNotFound:
             told = f"deleted from Prefect while it ran; {reason}"
         del self.running[run_id]
@@ -196,7 +196,7 @@ class Serving:
 
     # Data files ---------------------------------------------------------------------------------------------------
 
-    def _follow(self, deployed: tuple[Deployment, ...]) -> None:
+    def _follow(self, deployed: tuple[Deployed, ...]) -> None:
         """Take note of what is deployed by now, and say what is new or gone."""
         self._complain("aucflow", "" if deployed else "nothing is deployed from this folder yet; waiting for it")
         for gone in {old.name for old in self.deployed} - {new.name for new in deployed}:
@@ -207,7 +207,7 @@ class Serving:
                 self._say(deployment.name, " and ".join(when + ["on change of its data"] * deployment.on_change))
         self.deployed = deployed
 
-    def _look(self, deployment: Deployment) -> None:
+    def _look(self, deployment: Deployed) -> None:
         """Start a run if the data file has changed since the last run that was started for a change."""
         if not deployment.on_change:
             return

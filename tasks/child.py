@@ -41,7 +41,8 @@ def end_child(child: subprocess.Popen[bytes], patience_s: float) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
-    child.stdin.close()
+    if child.stdin is not None:
+        child.stdin.close()
 
 
 def end_with_parent(linger_s: float) -> None:

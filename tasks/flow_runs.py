@@ -9,7 +9,7 @@ from uuid import UUID
 from prefect import runtime
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterState, FlowRunFilterStateType
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort, TaskRunSort
 from prefect.states import Crashed
 
@@ -43,13 +43,15 @@ def end_interrupted_flow_runs(client: SyncPrefectClient) -> tuple[str, ...]:
     return tuple(told)
 
 
-def crash(client: SyncPrefectClient, run: FlowRun, reason: str) -> None:
-    """Mark a run and what is open of its tasks as crashed."""
+def crash(client: SyncPrefectClient, run: FlowRun, reason: str) -> State:
+    """Mark a run and what is open of its tasks as crashed; return the run's state."""
     same = FlowRunFilter(id=FlowRunFilterId(any_=[run.id]))
     for task in client.read_task_runs(flow_run_filter=same, sort=TaskRunSort.EXPECTED_START_TIME_DESC, limit=MOST):
         if task.state is not None and not task.state.is_final():
             client.set_task_run_state(task.id, Crashed(message=reason), force=True)
-    client.set_flow_run_state(run.id, Crashed(message=reason), force=True)
+    state: State = Crashed(message=reason)
+    client.set_flow_run_state(run.id, state, force=True)
+    return state
 
 
 def _in_states(types: tuple[StateType, ...]) -> FlowRunFilter:

@@ -10,7 +10,7 @@ import socket
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +40,7 @@ class PrefectServer:
 
     url: str
     process: Popen[bytes] | None = None
-    log: Path | None = None
+    log: Path = Path(os.devnull)  # what one of our own says
 
     @property
     def is_up(self) -> bool:
@@ -71,6 +71,11 @@ class PrefectServer:
                 time.sleep(0.1)
         raise RunFailed(f"Expected a Prefect server of its own on loopback, got: {last_line(self.log) or 'no answer'}.")
 
+    def end(self) -> None:
+        """End the server if it is one of our own."""
+        if self.process is not None:
+            end_child(self.process, STOP_S)
+
 
 @contextmanager
 def server_of_a_block() -> Iterator[PrefectServer]:
@@ -83,7 +88,7 @@ def server_of_a_block() -> Iterator[PrefectServer]:
         try:
             yield server
         finally:
-            end_child(server.process, STOP_S)
+            server.end()
 
 
 _of_this_process: list[PrefectServer] = []
@@ -97,12 +102,12 @@ def server_of_this_process() -> PrefectServer:
         folder = tempfile.TemporaryDirectory(prefix="aucflow-")
         server = _start(Path(folder.name), FOR_RUNS, 0)
         atexit.register(folder.cleanup)
-        atexit.register(end_child, server.process, STOP_S)
+        atexit.register(server.end)
         _of_this_process.append(server)
     return _of_this_process[-1]
 
 
-def _start(folder: Path, env: Mapping[str, str], linger_s: float) -> PrefectServer:
+def _start(folder: Path, env: dict[str, str], linger_s: float) -> PrefectServer:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -25,7 +26,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterDeploymentId,
     FlowRunFilterTags,
 )
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.client.schemas.responses import DeploymentResponse, FlowRunResponse, SetStateStatus
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.client.schemas.sorting import DeploymentSort, FlowRunSort
@@ -57,7 +58,13 @@ class Deployment:
     cron: str | None
     timezone: str
     on_change: bool
-    id: UUID | None = None  # once it is deployed
+
+
+@dataclass(frozen=True)
+class Deployed(Deployment):
+    """The same as Prefect knows it."""
+
+    id: UUID
 
 
 @contextmanager
@@ -88,7 +95,7 @@ def next_time(cron: str, timezone: str) -> datetime:
     return moment
 
 
-def deploy(client: SyncPrefectClient, wanted: Deployment, schema: Mapping[str, Any], version: str) -> UUID:
+def deploy(client: SyncPrefectClient, wanted: Deployment, schema: Mapping[str, Any], version: str | None) -> UUID:
     """Create a deployment of this folder, or bring the one of this name up to date; ``schema`` is the flow's.
 
     Raises
@@ -126,7 +133,7 @@ def _refuse_anothers(client: SyncPrefectClient, name: str) -> None:
         )
 
 
-def deployments(client: SyncPrefectClient) -> tuple[Deployment, ...]:
+def deployments(client: SyncPrefectClient) -> tuple[Deployed, ...]:
     """Return what was deployed from this folder and is not paused."""
     found = client.read_deployments(
         flow_filter=FlowFilter(name=FlowFilterName(any_=[FLOW])),
@@ -135,7 +142,7 @@ def deployments(client: SyncPrefectClient) -> tuple[Deployment, ...]:
         limit=MOST,
     )
     here = [one for one in found if one.work_pool_name is None and _folder(one) == str(Path.cwd())]
-    return tuple(_as_deployment(one) for one in here if not one.paused)
+    return tuple(_as_deployed(one) for one in here if not one.paused)
 
 
 def _folder(deployment: DeploymentResponse) -> str | None:
@@ -143,16 +150,16 @@ def _folder(deployment: DeploymentResponse) -> str | None:
     return steps[0]["directory"] if steps else None
 
 
-def _as_deployment(found: DeploymentResponse) -> Deployment:
+def _as_deployed(found: DeploymentResponse) -> Deployed:
     crons = [one.schedule for one in found.schedules if one.active and isinstance(one.schedule, CronSchedule)]
     cron, timezone = (crons[0].cron, crons[0].timezone or "UTC") if crons else (None, "UTC")
-    return Deployment(found.name, found.parameters["config"], cron, timezone, ON_CHANGE in found.tags, found.id)
+    return Deployed(found.name, found.parameters["config"], cron, timezone, ON_CHANGE in found.tags, found.id)
 
 
 # What is due ------------------------------------------------------------------------------------------------------
 
 
-def due_runs(client: SyncPrefectClient, deployed: tuple[Deployment, ...]) -> tuple[FlowRunResponse, ...]:
+def due_runs(client: SyncPrefectClient, deployed: tuple[Deployed, ...]) -> tuple[FlowRunResponse, ...]:
     """Return the runs whose time has come; of several of a deployment that do the same, the last stands for all.
 
     One that was started by hand with parameters of its own does something else.
@@ -160,11 +167,11 @@ def due_runs(client: SyncPrefectClient, deployed: tuple[Deployment, ...]) -> tup
     if not deployed:
         return ()
     found = client.get_scheduled_flow_runs_for_deployments([d.id for d in deployed], datetime.now(UTC))
-    last: dict[tuple[UUID, str], FlowRunResponse] = {}
-    for run in sorted(found, key=lambda run: run.next_scheduled_start_time):
+    last: dict[tuple[UUID | None, str], FlowRunResponse] = {}
+    for run in sorted(found, key=attrgetter("next_scheduled_start_time")):
         same = run.deployment_id, json.dumps(run.parameters, sort_keys=True, default=str)
         if same in last:
-            missed = Cancelled(message="Its time passed while nothing ran; a later run does the same.")
+            missed: State = Cancelled(message="Its time passed while nothing ran; a later run does the same.")
             client.set_flow_run_state(last[same].id, missed)
         last[same] = run
     return tuple(last.values())
@@ -176,12 +183,12 @@ def take(client: SyncPrefectClient, run: FlowRunResponse) -> bool:
     return client.set_flow_run_state(run.id, Pending()).status == SetStateStatus.ACCEPT
 
 
-def start_for(client: SyncPrefectClient, deployment: Deployment, sha256: str) -> None:
+def start_for(client: SyncPrefectClient, deployment: Deployed, sha256: str) -> None:
     """Have a deployment run now, for its data have changed."""
     client.create_flow_run_from_deployment(deployment.id, tags=[DATA_CHANGED], labels={DATA_SHA256: sha256})
 
 
-def started_for(client: SyncPrefectClient, deployment: Deployment) -> str | None:
+def started_for(client: SyncPrefectClient, deployment: Deployed) -> str | None:
     """Return the digest of the data that the last such run was started for."""
     runs = client.read_flow_runs(
         flow_run_filter=FlowRunFilter(
@@ -191,7 +198,8 @@ def started_for(client: SyncPrefectClient, deployment: Deployment) -> str | None
         sort=FlowRunSort.EXPECTED_START_TIME_DESC,
         limit=1,
     )
-    return runs[0].labels.get(DATA_SHA256) if runs else None
+    told = runs[0].labels.get(DATA_SHA256) if runs else None
+    return told if isinstance(told, str) else None
 
 
 def cause(run: FlowRun | FlowRunResponse) -> str:

@@ -12,7 +12,7 @@ from rich.console import Console
 from flows.serve import Serving
 from flows.signals import Signals
 from tasks import scheduler
-from tasks.scheduler import Deployment
+from tasks.scheduler import Deployed
 
 
 class Client:
@@ -46,7 +46,7 @@ class Client:
 @pytest.mark.parametrize("step", ["take", "start_child"])
 def test_a_signal_between_the_taking_of_a_run_and_its_start_leaves_no_run_pending(step, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    deployment = Deployment("claims", "claims.yaml", "0 3 * * *", "UTC", False, uuid4())
+    deployment = Deployed("claims", "claims.yaml", "0 3 * * *", "UTC", False, uuid4())
     client, signals, said = Client(deployment), Signals(), io.StringIO()
     module = scheduler if step == "take" else sys.modules["flows.serve"]
     honest = getattr(module, step)

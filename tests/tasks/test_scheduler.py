@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tasks.errors import BadInput
-from tasks.scheduler import DATA_CHANGED, Deployment, cause, due_runs, next_time
+from tasks.scheduler import DATA_CHANGED, Deployed, cause, due_runs, next_time
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -28,7 +28,7 @@ class Server:
 
 
 def deployment():
-    return Deployment("claims", "claims.yaml", "0 3 * * *", "UTC", False, uuid4())
+    return Deployed("claims", "claims.yaml", "0 3 * * *", "UTC", False, uuid4())
 
 
 def scheduled(of, minute, **parameters):
