@@ -4,6 +4,7 @@ Equal quality comes first: each side runs at the loosest tolerance whose result 
 outside the timing, by going down a ladder of tolerances.
 """
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -46,6 +47,7 @@ class Side:
     quality: float  # smaller is better
     seconds: float  # of that untimed call
     setting: str = ""  # of the tolerance that reached the target
+    tolerance: float = math.nan  # that one
 
 
 @dataclass(frozen=True)
@@ -114,13 +116,15 @@ class Gauge:
     note: str = ""
 
     @property
-    def margin(self) -> float:
-        """How many times better than the limit; below 1 it is missed."""
+    def margin(self) -> float | None:
+        """How many times better than the limit, if there is one; below 1 it is missed."""
+        if self.limit is None:
+            return None
         return self.limit / self.value if self.at_most else self.value / self.limit
 
     @property
     def is_met(self) -> bool | None:
-        return None if self.limit is None else self.margin >= 1.0
+        return None if self.margin is None else self.margin >= 1.0
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ class Failure:
 
 def tune(
     name: str,
-    fit: Callable[[float], Any],
+    fit: Callable[[Any], Any],
     tolerances: Sequence[float],
     quality: Callable[[Any], float],
     target: float,
@@ -150,7 +154,7 @@ def tune(
     def at(tolerance: float) -> Side:
         call = partial(fit, tolerance)
         seconds, result = timed(call)
-        return Side(name, call, quality(result), seconds, f"{tolerance:.2g}")
+        return Side(name, call, quality(result), seconds, f"{tolerance:.2g}", tolerance)
 
     fit(tolerances[0])  # whatever is compiled or loaded by a first call
     looser = None
@@ -179,7 +183,8 @@ def run(contest: Contest, budget: Budget) -> Outcome:
         rounds = budget.least_rounds if ours.seconds <= budget.slow_s else 0
         ours_s = [timed(ours.call)[0] for _ in range(rounds)] or [ours.seconds]
         return Outcome(contest, tuple(ours_s), (peer.seconds,))
-    pairs, started = [], time.perf_counter()
+    pairs: list[tuple[float, float]] = []
+    started = time.perf_counter()
     while len(pairs) < budget.most_rounds:
         pairs.append((timed(ours.call)[0], timed(peer.call)[0]))
         if len(pairs) >= budget.least_rounds and time.perf_counter() - started > budget.contest_s:

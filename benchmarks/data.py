@@ -29,8 +29,13 @@ class DataSet:
         return sparse.issparse(self.X)
 
     @property
+    def n_stored(self) -> int:
+        """How many values are stored: all, of dense rows."""
+        return self.X.size if isinstance(self.X, np.ndarray) else self.X.nnz
+
+    @property
     def shape(self) -> str:
-        form = f", {self.X.nnz / self.X.shape[0]:.0f} stored values a row" if self.is_sparse else ", dense"
+        form = f", {self.n_stored / self.X.shape[0]:.0f} stored values a row" if self.is_sparse else ", dense"
         return f"{self.X.shape[0]:,} × {self.X.shape[1]:,}{form}; {int((self.y > 0).sum()):,} positive"
 
     def head(self, n: int) -> "DataSet":

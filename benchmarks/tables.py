@@ -43,7 +43,7 @@ class Section:
     def is_met(self) -> bool | None:
         """Whether every judged cell, and the mean if it has a goal, is met; None if nothing was judged."""
         verdicts = [row.is_met for row in self.rows if row.is_met is not None]
-        if self.part.least_mean is not None and self.ratios:
+        if self.part.least_mean is not None and self.mean_ratio is not None:
             verdicts.append(self.mean_ratio >= self.part.least_mean)
         return all(verdicts) if verdicts else None
 
@@ -97,7 +97,8 @@ def summary(sections: Sequence[Section], machine: dict[str, str], command: str) 
 
 def worst_of(section: Section) -> str:
     """Name the judged cell that is furthest below, or least above, its goal."""
-    judged = [(_margin(row), row) for row in section.rows if row.is_met is not None]
+    margins = [(_margin(row), row) for row in section.rows if row.is_met is not None]
+    judged = [(margin, row) for margin, row in margins if margin is not None]
     if not judged:
         return "–"
     _, row = min(judged, key=lambda pair: pair[0])
@@ -108,12 +109,13 @@ def worst_of(section: Section) -> str:
     return f"{_number(row.ratio)} ({row.contest.task}, {row.contest.data}, {row.contest.setting})"
 
 
-def _margin(row: Row) -> float:
+def _margin(row: Row) -> float | None:
     if isinstance(row, Failure):
         return -1.0
     if isinstance(row, Gauge):
         return row.margin
-    return row.ratio / row.contest.least_ratio if row.is_equal else 0.0
+    least = row.contest.least_ratio
+    return None if least is None else row.ratio / least if row.is_equal else 0.0
 
 
 def _cells_met(section: Section) -> str:
@@ -129,7 +131,7 @@ def _section(section: Section) -> list[str]:
     failures = [row for row in section.rows if isinstance(row, Failure)]
     lines = [f"## {part.title}", "", f"Goal: {part.goal}. {mark(section.is_met)}", "", *_wrapped(part.method)]
     if contests:
-        names = ("task", "data", "setting", "peer", "ours ms", "peer ms", "ratio")
+        names: tuple[str, ...] = ("task", "data", "setting", "peer", "ours ms", "peer ms", "ratio")
         names += (f"{part.quality}: ours", "peer", "tolerances", "", "note")
         lines += ["", *table(names, map(_contest_row, contests))]
     if gauges:

@@ -42,7 +42,7 @@ def cells(bench: Bench) -> Iterator[Cell]:
 def _contest(data: DataSet, loss: str, C: float, patience_s: float) -> Contest:
     X, y = data.X, data.y
     floor = lower_bound(data, C, loss)
-    passes = max(1000, int(LARGEST_WORK / (X.nnz if data.is_sparse else X.size)))
+    passes = max(1000, int(LARGEST_WORK / data.n_stored))
 
     def quality(model: LinearSVC | LinearSVM) -> float:
         return objective(model, data, C, loss) / floor - 1.0

@@ -59,7 +59,7 @@ def against_its_svm(data: DataSet, scheme: str, kernel: str) -> Contest:
         return GeometricUnderSampler(scheme, kernel=kernel, random_state=0).fit_resample(X, y)
 
     def svm() -> tuple:
-        (X.data if data.is_sparse else X).sum()
+        (X if isinstance(X, np.ndarray) else X.data).sum()
         return clone(machine).fit(X, y), y
 
     return Contest(

@@ -81,11 +81,11 @@ def _spdam(data: DataSet, patience_s: float) -> Contest:
     history = fitted.fit(data.X, data.y).history_
     near = np.flatnonzero(history["objective"] <= (1.0 + TARGET) * least_square(data))
     before, after = history["dual_gap"][near[0] - 1 : near[0] + 1] if len(near) else (unit, unit)
-    tolerances = np.geomspace(max(before, unit), max(after, unit), LOOKS)
+    tolerances = np.geomspace(max(before, unit), max(after, unit), LOOKS).tolist()
     ours = tune("SPDAM", fit, tolerances, partial(excess, data=data), TARGET, patience_s)
     ladder = sorted({max(1, round(part * fitted.n_iter_)) for part in EPOCHS})
     peer = tune("C, by us", _spdam_in_c(data), ladder, partial(excess, data=data), TARGET, patience_s)
-    setting, note = f"λ = {LAM:g}, batches of {BATCH}", f"{fitted.n_iter_} epochs; in C {peer.call.args[0]}"
+    setting, note = f"λ = {LAM:g}, batches of {BATCH}", f"{fitted.n_iter_} epochs; in C {peer.tolerance}"
     return Contest("SPDAM", data.name, setting, ours, peer, least_ratio=1.0, target=TARGET, note=note)
 
 

@@ -6,7 +6,7 @@ from functools import cache, lru_cache, partial
 from time import perf_counter
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from aucsolvers import SVMOR, ordinal
 from benchmarks.contest import BETWEEN, Contest, Side, fixed, timed, tune
@@ -109,7 +109,7 @@ def lbfgs_side(data: DataSet, lam: float, patience_s: float) -> Side:
     def call() -> np.ndarray:
         started = perf_counter()
 
-        def stop(intermediate_result: object) -> None:
+        def stop(intermediate_result: OptimizeResult) -> None:
             if intermediate_result.fun <= enough or perf_counter() - started > 2.0 * patience_s:
                 raise StopIteration
 

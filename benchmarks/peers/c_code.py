@@ -24,12 +24,12 @@ def library() -> ctypes.CDLL | None:
     """Return the compiled peers, or None where there is no working C compiler."""
     folder = Path(__file__).parent
     with tempfile.TemporaryDirectory() as build:
-        target = Path(build, "peers.so")
+        target = str(Path(build, "peers.so"))
         for native in (["-march=native"], []):  # some compilers know no such flag
-            command = ["cc", *FLAGS, *native, "-o", target, *(folder / source for source in SOURCES), "-lm"]
+            command = ["cc", *FLAGS, *native, "-o", target, *(str(folder / source) for source in SOURCES), "-lm"]
             try:
                 if subprocess.run(command, capture_output=True, check=False).returncode == 0:
-                    return ctypes.CDLL(str(target))  # loaded: the file may go
+                    return ctypes.CDLL(target)  # loaded: the file may go
             except OSError:
                 break
     return None
