@@ -17,7 +17,7 @@ VERBOSE = ("-v", "--verbose")
 LISTS = ("datasets", "solvers", "samplers", "kernels", "runs", "models")
 
 
-class _Verbose:
+class _Verbose(click.Command):
     """A command or a group that can be told to say more: ``main`` looks for the option among all words."""
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -26,12 +26,8 @@ class _Verbose:
         self.params.append(click.Option(VERBOSE, is_flag=True, expose_value=False, help=words))
 
 
-class _Command(_Verbose, click.Command):
-    pass
-
-
 class _Group(_Verbose, click.Group):
-    command_class, group_class = _Command, type
+    command_class, group_class = _Verbose, type
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
         reason = f"{type(error).__name__}: {error}"
         run_logger().error("%s %s failed: %s", prepared.dataset.name, method.label, reason)
         ended = {"run_id": child.run_id, "manifest_sha256": close_run(child, "FAILED", reason), "error": reason}
-        return MethodResult(**identity(prepared.dataset, method), **ended, seconds=time.perf_counter() - start)
+        return MethodResult(**(identity(prepared.dataset, method) | ended), seconds=time.perf_counter() - start)
     except BaseException:
         close_run(child, "KILLED", "interrupted")
         raise

@@ -47,7 +47,7 @@ def _whereabouts(entry: datasets.DatasetEntry) -> str:
 def _solvers() -> Table:
     table = Table("name", "searched", "what it minimises and how", box=None)
     for name, entry in catalogue.SOLVERS.items():
-        table.add_row(name, ", ".join(parameter for parameter, _ in (entry.grid, *entry.also)), entry.summary)
+        table.add_row(name, ", ".join(parameter for parameter, _ in entry.grids), entry.summary)
     without = [name for name, entry in catalogue.SOLVERS.items() if not entry.takes_kernel]
     table.caption_justify = "left"
     table.caption = (
@@ -61,7 +61,8 @@ def _solvers() -> Table:
 def _kernels() -> Table:
     table = Table("name", "searched", "what it is", box=None)
     for name, entry in catalogue.KERNELS.items():
-        table.add_row(name, entry.grid[0] if entry else "", entry.summary if entry else "the data's own features")
+        searched = ", ".join(parameter for parameter, _ in entry.grids) if entry else ""
+        table.add_row(name, searched, entry.summary if entry else "the data's own features")
     return table
 
 
@@ -92,8 +93,8 @@ def _models() -> Table:
 
     table = Table("model", "version", "made (UTC)", "aliases", "decision", box=None)
     client = store.reader() if store.exists() else None
-    names = registry.models(client) if client else ()
-    for version in (version for name in names for version in registry.versions(client, name)):
+    found = (one for name in registry.models(client) for one in registry.versions(client, name)) if client else ()
+    for version in found:
         made = version.created.strftime("%Y-%m-%d %H:%M")
         decision = version.tags.get(f"{registry.PREFIX}decision", "")
         table.add_row(

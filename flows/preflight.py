@@ -38,9 +38,9 @@ def _check(entry: DatasetConfig, config: ExperimentConfig) -> Prepared:
     raw = download.fn(entry.name, entry.source, entry.format, config.offline)
     dataset = convert.fn(raw, conversion_rule(entry, config.offline))
     refuse_drop(dataset)
-    if entry.is_as_published:
+    if key := entry.published_key:
         lock = Lock()
-        lock.record_counts(entry.key, check_counts(entry.name, find(entry.key), dataset, lock.counts(entry.key)))
+        lock.record_counts(key, check_counts(entry.name, find(key), dataset, lock.counts(key)))
     return divide(dataset, config, plainly)
 
 

@@ -66,12 +66,12 @@ def replay_command(
     with stoppable():
         if manifest.is_experiment:
             return _replay_experiment(manifest, workers, tolerance, paths, as_json)
-        outcome = _replay_cell(manifest, workers, tolerance, paths)
+        done = _replay_cell(manifest, workers, tolerance, paths)
     if as_json:
-        print_json(outcome.as_dict())
+        print_json(done.as_dict())
     else:
-        _show_replay(outcome.replay)
-    return FINDING if outcome.is_finding else 0
+        _show_replay(done)
+    return FINDING if done.first_difference is not None else 0
 
 
 def _replay_experiment(
@@ -106,15 +106,15 @@ def _replay_experiment(
 def _replay_if_there(manifest: Manifest, workers: int | None, tolerance: float, files: tuple[Path, ...]) -> Outcome:
     """Replay a cell; if its data are gone, say so and leave the others their turn."""
     try:
-        return _replay_cell(manifest, workers, tolerance, files)
+        return Outcome(manifest.name, manifest.run_id, _replay_cell(manifest, workers, tolerance, files))
     except BadInput as error:
         return Outcome(manifest.name, manifest.run_id, absent=str(error))
 
 
-def _replay_cell(manifest: Manifest, workers: int | None, tolerance: float, files: tuple[Path, ...]) -> Outcome:
+def _replay_cell(manifest: Manifest, workers: int | None, tolerance: float, files: tuple[Path, ...]) -> Replay:
     with progress(recipe_of(manifest).config, Console(stderr=True)):
         announce("start", manifest.name)
-        return Outcome(manifest.name, manifest.run_id, replay(manifest, workers, files, tolerance))
+        return replay(manifest, workers, files, tolerance)
 
 
 def verdict(done: Replay) -> str:

@@ -41,7 +41,7 @@ def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig
     given = {k: v for k, v in options.items() if v not in (None, ())}
     of_data = ("data", "target", "positive", "drop", "format_", "dataset")
     data = {key: given.pop(key) for key in of_data if key in given}
-    overrides = {key: given[key] for key in ("name", "seed", "workers", "offline") if key in given}
+    overrides: dict[str, Any] = {key: given[key] for key in ("name", "seed", "workers", "offline") if key in given}
     if "methods" in given:
         overrides["methods"] = [parse_method(text).model_dump() for text in given["methods"]]
     if "data" not in data:
@@ -51,7 +51,7 @@ def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig
     if config is not None:
         raise BadInput(f"Expected a config or --data, got both ('{config}' and '{data['data']}'). Leave one out.")
     named = {"data": "source", "format_": "format", "dataset": "name"}
-    tree = {
+    tree: dict[str, Any] = {
         "name": _name_of(data["data"]),
         "datasets": [{named.get(key, key): value for key, value in data.items()}],
         "methods": [parse_method(text).model_dump() for text in DEFAULT_METHODS],

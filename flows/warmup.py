@@ -60,7 +60,12 @@ def _warm_all(float32: bool, tell: Callable[[str, str], None]) -> list[str]:
 def _display(console: Console) -> Iterator[Callable[[str, str], None]]:
     """Yield a function (entry, outcome), the outcome being empty when the entry begins."""
     if not console.is_terminal:
-        yield lambda name, outcome: outcome and console.print(f"{name:14} {outcome}", highlight=False, markup=False)
+
+        def tell(name: str, outcome: str) -> None:
+            if outcome:
+                console.print(f"{name:14} {outcome}", highlight=False, markup=False)
+
+        yield tell
         return
     columns = BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
     with Progress(*columns, console=console, transient=True) as bar:

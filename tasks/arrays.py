@@ -22,6 +22,7 @@ NPZ_NAMES = (("X", "y"), ("X_train", "y_train"), ("data", "target"), ("x", "y"))
 MAX_DIMENSIONS = 32  # NumPy's own limit was this until 2.0
 
 # Whatever the damage to an archive leads its decoders to.
+_DAMAGED: tuple[type[Exception], ...]
 _DAMAGED = (OSError, ValueError, EOFError, KeyError, NotImplementedError, MemoryError, RuntimeError, OverflowError)
 _DAMAGED += (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, SyntaxError, TypeError, IndexError)
 

@@ -49,6 +49,11 @@ class Entry:
     visits: str = "rows"  # or "squared rows", or "pairs": what the time of a fit grows with
 
     @property
+    def grids(self) -> tuple[tuple[str, tuple[float, ...]], ...]:
+        """All parameters that inner cross-validation chooses, with their usual values."""
+        return self.also if self.grid is None else (self.grid, *self.also)
+
+    @property
     def is_ours(self) -> bool:
         """Tell whether the class is one of aucsolvers: certified, and its parameters checked without data."""
         return self.path.startswith("aucsolvers")
@@ -224,7 +229,7 @@ def kernel(name: str) -> Entry | None:
 
 def parameter_columns(first: str | None, search: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Return a search's table without its scores, the first parameter's column under that parameter's name."""
-    return {first if key == VALUE else key: values for key, values in search.items() if key not in (MEAN, SD)}
+    return {(first or key) if key == VALUE else key: values for key, values in search.items() if key not in (MEAN, SD)}
 
 
 def short_name(name: str) -> str:

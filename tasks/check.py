@@ -154,7 +154,7 @@ def constant_columns(X: pd.DataFrame | csr_matrix, base: int = 1) -> Finding | N
         names = [n for n in X if X[n].nunique(dropna=X[n].dtype != object) <= 1]
     else:
         same = X.max(axis=0).toarray().ravel() == X.min(axis=0).toarray().ravel()
-        names = [_sparse_name(j, base) for j in np.flatnonzero(same)]
+        names = [_sparse_name(j, base) for j in np.flatnonzero(same).tolist()]
     if not names:
         return None
     if len(names) == X.shape[1]:

@@ -288,7 +288,8 @@ def _csv_pieces(path: Path, delimiter: str | None, rows: int, texts: frozenset[i
         lines = itertools.chain(io.StringIO(start), lines)
         if delimiter == " ":
             lines = (readers.single_spaced(line) + "\n" for line in lines)
-        names, named = [], False
+        names: list[str] = []
+        named = False
         for block, sample, starts, repeats in _record_blocks(lines, delimiter, rows, path.name):
             header = not names and readers.has_header(sample)
             if not names:
@@ -360,8 +361,8 @@ def _text_lines(stream: Any, path: Path, encoding: str) -> Iterator[str]:
                 raise zero_byte(path.name, number)
             yield line
     except UnicodeDecodeError as error:  # in what follows the last line that could be read whole
-        line = number + 1 + error.object[: error.start].count(b"\n")
-        raise undecodable(path.name, encoding, line, error.object[error.start]) from None
+        number += 1 + error.object[: error.start].count(b"\n")
+        raise undecodable(path.name, encoding, number, error.object[error.start]) from None
 
 
 def _parquet_pieces(path: Path, drop: tuple[str, ...], rows: int) -> Iterator[RawTable]:

@@ -7,7 +7,7 @@ import re
 from itertools import product
 from math import isfinite, prod
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field, field_validator, model_validator
 
@@ -82,9 +82,9 @@ class DatasetConfig(Strict):
         return {"catalogue": rest, "openml": self.source}.get(kind)
 
     @property
-    def is_as_published(self) -> bool:
-        """Tell whether the catalogue's own conversion applies, so that its counts are to be met."""
-        return self.key is not None and not (self.target or self.positive or self.drop or self.conversion)
+    def published_key(self) -> str | None:
+        """Return the key where the catalogue's own conversion applies, so that its counts are to be met."""
+        return None if self.target or self.positive or self.drop or self.conversion else self.key
 
 
 def named(name: str) -> dict[str, Any]:
@@ -209,8 +209,9 @@ class MethodConfig(Strict):
 
     def _check_search(self, entry: catalogue.Entry) -> None:
         """Refuse what cannot be searched: a parameter that is given, or unknown, or a value that a fit would refuse."""
-        for name, values in (self.search or {}).items():
-            if name in self.params or (name == GAMMA_FACTOR and "gamma" in (*self.params, *self.search)):
+        search = self.search or {}
+        for name, values in search.items():
+            if name in self.params or (name == GAMMA_FACTOR and "gamma" in (*self.params, *search)):
                 raise ValueError(f"Expected {name} in search alone, got it in params or beside gamma. Leave one out.")
             if name == "scale":
                 raise ValueError("Expected no parameter named scale in search. Give scale itself a list of scales.")
@@ -288,7 +289,7 @@ class MethodConfig(Strict):
         A value of it in ``params`` is the only one. Numbers ascend; other values keep their order.
         """
         entry = catalogue.solver(self.solver)
-        usual = dict(([entry.grid] if entry.grid else []) + list(entry.also))
+        usual: Grids = dict(entry.grids)
         if "gamma" in {**self.params, **(self.search or {})}:
             usual.pop(GAMMA_FACTOR, None)
         if entry.grid and entry.grid[0] in self.params:
@@ -314,7 +315,7 @@ class MethodConfig(Strict):
         tried = []
         for scale in self.scales(scales):
             for factor in self.gamma_search or (None,):
-                front = {} if factor is None else {GAMMA_FACTOR: factor}
+                front: dict[str, Scalar] = {} if factor is None else {GAMMA_FACTOR: factor}
                 front |= {"scale": scale} if self.scale or len(scales) > 1 else {}
                 tried += [own | front for own in self.solver_candidates]
         return tried
@@ -331,7 +332,7 @@ class MethodConfig(Strict):
         entry = catalogue.kernel(self.kernel)
         if entry is None:
             return ()
-        name, values = entry.grid
+        ((name, values),) = entry.grids
         if name in self.kernel_params:
             return (float(self.kernel_params[name]),)
         if "gamma" in self.kernel_params and self.gamma_grid is None:
@@ -374,15 +375,15 @@ def _is_text(data: dict[str, Any], key: str) -> bool:
     return isinstance(data.get(key), str)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Tell whether a searched value is a number, so that it has an order; True and False have none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _in_order(values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    if all(is_number(value) for value in values):
-        values = sorted(values)
-    return tuple({(type(value), value): value for value in values}.values())  # True is not 1 here, nor is 1.0
+    numbers = [value for value in values if is_number(value)]
+    ordered = sorted(numbers) if len(numbers) == len(values) else values
+    return tuple({(type(value), value): value for value in ordered}.values())  # True is not 1 here, nor is 1.0
 
 
 def _check_part(kind: str, name: str, entry: catalogue.Entry | None, params: dict[str, Any]) -> None:

@@ -90,9 +90,10 @@ def kolmogorov_smirnov(expected: ScoreProfile, actual: np.ndarray) -> float:
     """
     ordered = _ascending(actual)
     knots, n, m = np.asarray(expected.scores), expected.n_rows, len(ordered)
+    below, up_to = np.searchsorted(ordered, knots, "left"), np.searchsorted(ordered, knots, "right")
     gaps = [
-        np.abs(np.asarray(counts) * m - np.searchsorted(ordered, knots, side) * n).max()
-        for counts, side in ((expected.below, "left"), (expected.up_to, "right"))
+        np.abs(np.asarray(counts) * m - found * n).max()
+        for counts, found in ((expected.below, below), (expected.up_to, up_to))
     ]
     return float(max(gaps) / (n * m))
 

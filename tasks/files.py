@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
@@ -29,7 +29,7 @@ FORMATS_BY_ENDING = {
     ".arff": "arff",
     ".npz": "npz",
 }
-STREAMS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+STREAMS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 MAX_RATIO = 200  # unpacked to packed, looked at from FREE_BYTES on: text compresses up to some 50 times
 FREE_BYTES = 256 << 20
 CHUNK = 1 << 20

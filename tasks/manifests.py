@@ -21,7 +21,7 @@ from tasks.manifest import FILE, SCHEMA
 from tasks.runs import PARENT, newest_first
 from tasks.store import artifact_folder, existing, ledger
 
-COMMON = {"run": dict, "config": dict, "store": dict, "code": dict, "environment": dict}
+COMMON: dict[str, type] = {"run": dict, "config": dict, "store": dict, "code": dict, "environment": dict}
 PARTS = {
     "run": COMMON | {"data": dict, "splits": list, "method": dict, "folds": list},
     "experiment": COMMON | {"data": list, "cells": list},

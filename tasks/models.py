@@ -137,7 +137,8 @@ def load_ranker(folder: Path, trusted: tuple[str, ...] = ()) -> KeptModel:
         raise RunFailed(f"Expected a whole model in {folder}, got {cause}. Run `aucflow audit verify`.") from error
 
 
-def _kept(ranker: Ranker, inputs: Schema, known: dict[str, Any]) -> KeptModel:
+def _kept(ranker: Ranker, inputs: Any, known: dict[str, Any]) -> KeptModel:
+    # inputs is a Schema, of named columns or of one array: only the latter's has a shape.
     # MLflow writes the mapping in alphabetical order; the signature has the order of training
     columns = {name: known["columns"][name] for name in inputs.input_names()} if inputs.has_input_names() else {}
     layout = Layout(**known["layout"] | {"left_out": tuple(known["layout"]["left_out"])})

@@ -151,7 +151,7 @@ def _parent(run: Tree, namespace: str) -> Tree:
 def _results(manifest: Tree) -> Tree:
     """Return the run's facets that are known at its end: ours, and why it failed."""
     folds = manifest.get("folds", [])
-    facets = {}
+    facets: Tree = {}
     if folds:
         facets |= _ours("aucflow_sampling", folds=[_picked(f, "fold") | _known(f["sample"]) for f in folds])
         certified = [_picked(f, "fold", "model_sha256") | _known(f["certificate"]) for f in folds]
@@ -171,7 +171,7 @@ def _results(manifest: Tree) -> Tree:
 
 def _inputs(data: Tree) -> list[Tree]:
     """Return the raw files of a data set; what conversion made of them is told with the first."""
-    entries = []
+    entries: list[Tree] = []
     for raw in data["raw"]:
         namespace, name = _address(raw["source"])
         source = _standard("dataSource", name=namespace, uri=f"{namespace}/{name}" if "//" in namespace else name)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -45,11 +45,11 @@ OUTPUTS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
 DIGESTS = {"model_sha256": "model_sha256", "manifest_sha256": "manifest_sha256", "training_sha256": "data_sha256"}
 TRUTH = {"true": 1.0, "false": 0.0}
 
-_VERSION = re.compile(r"(.*?)(?:([@/])([^@/]*))?", re.DOTALL)
+_VERSION = re.compile(r"[@/][^@/]*\Z")  # @ALIAS or /NUMBER
 _RUN = re.compile(r"(?:runs:/)?([0-9a-f]{32})(?:/model)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
 
-Rows = pd.DataFrame | sparse.csr_matrix
+Rows: TypeAlias = pd.DataFrame | sparse.csr_matrix
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class Fit:
     ignored: tuple[str, ...] = ()  # columns that are there and not read
     texts: frozenset[int] = frozenset()  # positions of those that are texts whatever they look like
     rule: ConversionRule = field(default_factory=ConversionRule)  # which columns may be of any type
+    base: int = 0  # of svmlight: whether the model's features count from 0 or 1
 
 
 @dataclass(frozen=True)
@@ -92,15 +93,16 @@ def find_model(client: MlflowClient, reference: str) -> Source:
     run = _RUN.fullmatch(reference)
     if run:
         return _of_run(client, run[1])
-    name, mark, which = _VERSION.fullmatch(reference.removeprefix("models:/")).groups()
+    wanted = reference.removeprefix("models:/")
+    name = _VERSION.sub("", wanted)
     versions = registry.versions(client, name) if name else ()
     if not versions:
         return _of_named_run(client, reference, name)
-    named = {alias: version for version in versions for alias in version.aliases}
-    numbered = {str(version.number): version for version in versions}
-    found = {"@": named, "/": numbered, None: {}}[mark].get(which)
+    named = {f"{name}@{alias}": version for version in versions for alias in version.aliases}
+    numbered = {f"{name}/{version.number}": version for version in versions}
+    found = (named | numbered).get(wanted)
     if found is None:
-        choices = [*(f"{name}@{alias}" for alias in sorted(named)), *(f"{name}/{number}" for number in numbered)]
+        choices = [*sorted(named), *numbered]
         raise BadInput(f"Expected a version of '{name}', got '{reference}'. Choose one of {name_list(choices, False)}.")
     found = registry.as_registered(store.ledger(), found)
     return Source(f"{name}/{found.number}", found.source, found.run_id, found.tags, found.aliases)
@@ -313,12 +315,13 @@ def fit_to(model: KeptModel, raw: RawFile, drop: tuple[str, ...] = ()) -> Fit:
 def _fit_sparse(model: KeptModel, raw: RawFile, drop: tuple[str, ...]) -> Fit:
     if drop:
         raise BadInput(f"{raw.path.name}: expected no --drop, for svmlight has no columns' names. Leave it out.")
-    if model.layout.index_base is None:
+    base = model.layout.index_base
+    if base is None:
         raise BadInput(
             f"{raw.path.name}: expected a model that tells whether features count from 0 or 1, got one of an older "
             "aucflow. Train it again."
         )
-    return Fit()
+    return Fit(base=base)
 
 
 def _misfit(model: KeptModel, raw: RawFile, names: list[str], problems: list[str], named: bool) -> BadInput:
@@ -376,7 +379,7 @@ def read_rows(model: KeptModel, raw: RawFile, fit: Fit, rows: int = chunks.ROWS)
         for place, found in piece.marks.items():
             marks[place] |= found  # of all rows so far: in how many pieces they come is not to matter
         _refuse_ambiguous(model, piece, marks, raw.path.name)
-        yield _frame(model, piece, raw.path.name) if model.columns else _matrix(model, piece, raw.path.name)
+        yield _frame(model, piece, raw.path.name) if model.columns else _matrix(model, fit.base, piece, raw.path.name)
 
 
 def _refuse_ambiguous(model: KeptModel, piece: RawTable, marks: Marks, file: str) -> None:
@@ -450,8 +453,8 @@ def _strange_cell(place: str, name: str, kind: str, value: Any) -> BadInput:
     )
 
 
-def _matrix(model: KeptModel, piece: RawTable, file: str) -> sparse.csr_matrix:
-    X, base = piece.X, model.layout.index_base
+def _matrix(model: KeptModel, base: int, piece: RawTable, file: str) -> sparse.csr_matrix:
+    X = piece.X
     outside = np.flatnonzero((X.indices < base) | (X.indices >= base + model.n_features))
     if len(outside):
         row = int(np.searchsorted(X.indptr, outside[0], "right")) - 1

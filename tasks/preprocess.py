@@ -50,7 +50,7 @@ def _table_steps(X: pd.DataFrame, config: PreprocessingConfig, takes_sparse: boo
     text = [c for c in X.columns if not pd.api.types.is_numeric_dtype(X[c])]
     numeric_steps = [
         ("impute", SimpleImputer(strategy=config.impute, keep_empty_features=True)),
-        ("scale", _dense_scaler(config.scale, len(X))),
+        ("scale", _dense_scaler(config.scales[0], len(X))),
     ]
     if not text:
         return numeric_steps
@@ -62,7 +62,7 @@ def _table_steps(X: pd.DataFrame, config: PreprocessingConfig, takes_sparse: boo
 
 
 def _sparse_steps(X: csr_matrix, config: PreprocessingConfig, takes_sparse: bool) -> list[tuple[str, Any]]:
-    scaler = _sparse_scaler(config.scale, *X.shape)
+    scaler = _sparse_scaler(config.scales[0], *X.shape)
     if takes_sparse or 8 * X.shape[0] * X.shape[1] > FILLED_BYTES:
         return [("scale", scaler)]
     return [("columns", ColumnTransformer([("scale", scaler, slice(0, X.shape[1]))], sparse_threshold=0.0))]

@@ -85,7 +85,7 @@ def _row(dataset: str, methods: Sequence[str], cells: Sequence[MethodResult], re
     figures = [figure for figure in reference.figures if figure.dataset == dataset]
     done = {cell.method: cell for cell in cells if cell.dataset == dataset and cell.evaluations}
     best = max((figure.test_pct for figure in figures), default=0.0)
-    ours = []
+    ours: list[dict[str, float] | None] = []
     for method in methods:
         if method not in done:
             ours.append(None)

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from mlflow import MlflowClient
@@ -49,7 +49,8 @@ WORDS = {"register": "registration", "promote": "promotion", "rollback": "rollba
 LEFT_BY_READERS = "registered_model_meta"  # MLflow writes it into a local model that is loaded by its registered name
 
 Moves = dict[str, list[int | None]]  # alias -> the versions that it goes through
-Seen = TypeVar("Seen")  # something with a kind and a subject
+Action: TypeAlias = Literal["register", "promote", "rollback", "delete"]  # promote registers first
+Seen = TypeVar("Seen", bound=Any)  # something with a kind and a subject
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _as_version(found: ModelVersion, aliases: dict[str, int]) -> Version:
         model=found.name,
         number=number,
         run_id=found.run_id or "",
-        source=found.source,
+        source=found.source or "",
         aliases=tuple(sorted(alias for alias, holder in aliases.items() if holder == number)),
         tags=dict(found.tags),
         created=datetime.fromtimestamp(found.creation_timestamp / 1000, UTC),
@@ -304,7 +305,7 @@ def _check_champion(intent: "Intent", against: int | None) -> None:
 class Intent:
     """A change that is under way: what is to be done, and the aliases as they were."""
 
-    action: Literal["register", "promote", "rollback", "delete"]  # promote registers first
+    action: Action
     model: str
     number: int | None  # None until the version is made
     reason: str
@@ -344,7 +345,7 @@ class Intent:
         return course
 
 
-def _intent(client: MlflowClient, action: str, model: str, number: int | None, reason: str) -> Intent:
+def _intent(client: MlflowClient, action: Action, model: str, number: int | None, reason: str) -> Intent:
     held = _aliases(client, model)
     before = {alias: held[alias] for alias in ALIASES if alias in held}
     return Intent(action, model, number, reason, before, _store_name(client), this_process())
@@ -354,10 +355,12 @@ def _carry_out(client: MlflowClient, ledger: Ledger, intent: Intent, details: di
     """Do what the intent says, or take back what was done of it; return the version that it is about."""
     try:
         _write_intent(ledger, intent)
-        if intent.number is None:
-            intent = replace(intent, number=_make_version(client, intent.model, details))
+        number = intent.number
+        if number is None:
+            number = _make_version(client, intent.model, details)
+            intent = replace(intent, number=number)
             _write_intent(ledger, intent)
-        version = _do_stages(client, ledger, intent, details)
+        version = _do_stages(client, ledger, intent, number, details)
         _intent_path(ledger).unlink()
     except BaseException as error:
         _take_back(client, ledger, intent, error)
@@ -366,18 +369,18 @@ def _carry_out(client: MlflowClient, ledger: Ledger, intent: Intent, details: di
     return version
 
 
-def _do_stages(client: MlflowClient, ledger: Ledger, intent: Intent, details: dict[str, Any]) -> Version:
+def _do_stages(client: MlflowClient, ledger: Ledger, intent: Intent, number: int, details: dict[str, Any]) -> Version:
     """Tell each stage to the ledger, then do it; return the version as it then is, or as it was before its deletion."""
     for kind, moves in intent.stages():
         told = {"transaction": intent.transaction, "aliases": moves}
         ledger.append(kind, intent.subject, intent.reason, details | told)
         details = {"run_id": details["run_id"]}  # the rest stands in the first entry
         if kind == "delete":
-            version = _version(client, intent.model, intent.number)
-            client.delete_model_version(intent.model, str(intent.number))
+            version = _version(client, intent.model, number)
+            client.delete_model_version(intent.model, str(number))
             return version
         _move(client, intent.model, {alias: new for alias, (_, new) in moves.items()})
-    return _version(client, intent.model, intent.number)
+    return _version(client, intent.model, number)
 
 
 def _make_version(client: MlflowClient, model: str, details: dict[str, Any]) -> int:

@@ -115,11 +115,11 @@ def search_parameters(
             tell(detail=f"{inner.fold + 1}/{len(splits)}, {len(of_split)}/{len(tried)}")
         scores.append(of_split)
     usable = _fitted_everywhere(scores, tried, method)
-    scores = [[of_split[place] for place in usable] for of_split in scores]
+    fitted: Any = [[of_split[place] for place in usable] for of_split in scores]
     if crossed:
-        scores = _cross_fitted(train.y, splits, scores, best_cut(rule))
+        fitted = _cross_fitted(train.y, splits, fitted, best_cut(rule))
     mean, sd = np.full((2, len(tried)), np.nan)
-    mean[usable], sd[usable] = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1)
+    mean[usable], sd[usable] = np.mean(fitted, axis=0), np.std(fitted, axis=0, ddof=1)
     return columns | {MEAN: mean.tolist(), SD: sd.tolist()}
 
 
@@ -291,10 +291,10 @@ def best_candidates(name: str | None, search: dict[str, list[Any]], count: int) 
     if np.isnan(means).all():
         return ({key: _middle(values) for key, values in columns.items()},)
     preferences = list(zip(*(_preference(key, values) for key, values in columns.items()), strict=True))
-    chosen = []
+    chosen: list[int] = []
     while len(chosen) < count and not np.isnan(means).all():
         best = np.flatnonzero(means >= np.nanmax(means) - 1e-12)
-        chosen.append(min(best, key=lambda place: preferences[place]))
+        chosen.append(min(best.tolist(), key=lambda place: preferences[place]))
         means[chosen[-1]] = np.nan
     return tuple({key: values[place] for key, values in columns.items()} for place in chosen)
 

@@ -122,8 +122,9 @@ def _every_file() -> Any:
 
     ``asked`` tells whether it came to that: the library looks at files only once the signature itself is genuine.
     """
+    usual: Any = _library().hashing.Config
 
-    class EveryFile(_library().hashing.Config):
+    class EveryFile(usual):
         asked = False
 
         def hash(self, *args: Any, **options: Any) -> Any:

@@ -63,7 +63,7 @@ def parse(text: bytes) -> Rows:
         raise Defect(wrong, defect(line) or "something else")
     digits = re.compile(rb"[0-9.eE+-]+")
     for place, start in unrounded[:left].tolist():
-        value = float(digits.match(text, start).group())
+        value = float(next(digits.finditer(text, start)).group())
         target, position = (data, place) if place >= 0 else (labels, -1 - place)
         target[position] = value
     _refuse_infinite(text, lines[:rows], labels[:rows], data[:values], indptr[: rows + 1])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
@@ -168,7 +169,7 @@ class Transfer:
             self._tag.write_text(tag)
         return 0
 
-    def _write(self, response: requests.Response, target: object, done: int, total: int) -> None:
+    def _write(self, response: requests.Response, target: IO[bytes], done: int, total: int) -> None:
         started, first = time.monotonic(), done
         for chunk in _chunks(response):
             target.write(chunk)

@@ -20,9 +20,9 @@ from tasks.files import CHUNK, MAX_RATIO, decompressed, is_bomb
 
 MAX_BYTES = 64 << 30
 
+_BY_DECODERS = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)
 # KeyError: a link in a tar archive to a member that is not there
-_DAMAGED = (OSError, EOFError, ValueError, KeyError, OverflowError, MemoryError)
-_DAMAGED += (zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)
+_DAMAGED = (*_BY_DECODERS, OSError, EOFError, ValueError, KeyError, OverflowError, MemoryError)
 
 
 def unpack(packed: Path, target: Path, member: str | None = None) -> None:
@@ -48,23 +48,23 @@ def unpack(packed: Path, target: Path, member: str | None = None) -> None:
 @contextmanager
 def _plain(packed: Path, member: str | None) -> Iterator[IO[bytes]]:
     """Open the innermost contents: a compressed stream, a member of an archive, a compressed member."""
-    with packed.open("rb") as stream:
-        magic = stream.read(6)
+    with packed.open("rb") as file:
+        magic = file.read(6)
     if magic.startswith((b"PK\x03\x04", b"PK\x05\x06")) and member is not None:
         with zipfile.ZipFile(packed) as archive:
             names = [info.filename for info in archive.infolist() if not info.is_dir()]
-            with archive.open(_member(names, member, packed.name)) as stream, decompressed(stream) as plain:
+            with archive.open(_member(names, member, packed.name)) as inner, decompressed(inner) as plain:
                 yield plain
     elif member is not None and _is_tar(packed):
-        with _decompressed_copy(packed) as whole, tarfile.open(fileobj=whole) as archive:
-            names = [info.name for info in archive.getmembers() if not info.isdir()]
-            stream = archive.extractfile(_member(names, member, packed.name))
+        with _decompressed_copy(packed) as whole, tarfile.open(fileobj=whole) as tar:
+            names = [info.name for info in tar.getmembers() if not info.isdir()]
+            stream = tar.extractfile(_member(names, member, packed.name))
             if stream is None:
                 raise RunFailed(f"{packed.name}: expected '{member}' to be a file, got a link or a device.")
             with stream, decompressed(stream) as plain:
                 yield plain
     else:
-        with packed.open("rb") as stream, decompressed(stream) as plain:
+        with packed.open("rb") as file, decompressed(file) as plain:
             yield plain
 
 

@@ -175,8 +175,9 @@ class RunAuditor:
             return False
         if content is not None and content["store"]["tags"].get(PROCESS) != process:
             return False
-        is_as_told = info.run_name == entry.data.get("name") and isinstance(ended, int)
-        return is_as_told and (info.end_time or 0) <= ended and self._last_start() <= ended
+        if info.run_name != entry.data.get("name") or not isinstance(ended, int):
+            return False
+        return (info.end_time or 0) <= ended and self._last_start() <= ended
 
     def _last_start(self) -> int:
         """Return when the last run of ours began."""
@@ -385,7 +386,7 @@ class RunAuditor:
                 yield self._said(run, "inserted", subject, "it was not there when the run ended", "model")
                 continue
             yield from self._history(run, subject, recorded[name], history, "model")
-            if data := {one.dataset_name for one in history} - {None}:
+            if data := {one.dataset_name for one in history if one.dataset_name is not None}:
                 words = f"a value is said to be of the data set {_short(min(data))}, none was recorded"
                 yield self._said(run, "changed", subject, words, "model")
 

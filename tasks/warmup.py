@@ -35,7 +35,11 @@ SHAPES = {"ls_svm": ((9000, 5),), "svm_or": ((9000, 5), (1100, 1050))}
 
 def entries() -> tuple[str, ...]:
     """Return what there is to warm up, in the order of the catalogue: solvers, samplers, and the reader."""
-    return (*catalogue.SOLVERS, *(name for name, entry in catalogue.SAMPLERS.items() if entry), READER)
+    return (*_estimators(), READER)
+
+
+def _estimators() -> dict[str, catalogue.Entry]:
+    return catalogue.SOLVERS | {name: entry for name, entry in catalogue.SAMPLERS.items() if entry}
 
 
 def warm(name: str, float32: bool = False) -> None:
@@ -43,7 +47,7 @@ def warm(name: str, float32: bool = False) -> None:
     if name == READER:
         svmlight.parse(b"1 1:0.5\n")
         return
-    entry = catalogue.SOLVERS.get(name) or catalogue.sampler(name)
+    entry = _estimators()[name]
     # one thread, as in a run: on tiny data several, where cores are busy, wait for each other longer than they work
     with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

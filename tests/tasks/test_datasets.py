@@ -144,8 +144,8 @@ class TestConfigs:
         plain, other = self.config(
             "letter", {"name": "letter_test", "conversion": {"rule": "one_vs_rest", "positive": 2}}
         )
-        assert (conversion_rule(plain).positive, plain.is_as_published) == ("1", True)
-        assert (conversion_rule(other).positive, other.is_as_published) == ("2", False)
+        assert (conversion_rule(plain).positive, plain.published_key) == ("1", "letter")
+        assert (conversion_rule(other).positive, other.published_key) == ("2", None)
         assert other.source == "catalogue:letter_test"
 
     def test_what_is_dropped_is_dropped_beside_what_the_catalogue_drops(self):
