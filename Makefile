@@ -19,6 +19,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 
 # all parts, 20 to 50 minutes; a peer that is not installed is named as absent (dlib: pip install -e '.[bench]')
 bench: $(STAMP)
