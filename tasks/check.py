@@ -32,6 +32,7 @@ SEPARATED = re.compile(r"[+-]?(?:[0-9]{1,3}(?:[.,'’\s][0-9]{3})+|[0-9]+)(?:[.,
 MANY_VALUES = 100  # a text column of more values looks like an identifier
 FEW_WORDS = 0.1  # a text column with fewer values than this share that are no numbers looks like spoilt numbers
 _SHOWN = 5
+_NAMED = 1000
 
 
 @stage(name="check", task_run_name="check {dataset.name}")
@@ -71,6 +72,7 @@ def _findings(
         clock_columns(table, suspects),
         identifier_columns(table, suspects),
         repeated_names(dataset),
+        empty_columns(dataset),
         missing_values(dataset),
         *(text_column(name, table.X[name]) for name in dataset.text_columns),
     )
@@ -152,21 +154,24 @@ def constant_columns(X: pd.DataFrame | csr_matrix, base: int = 1) -> Finding | N
     """Find columns of a single value; a missing number does not count, for it is imputed with that value."""
     if isinstance(X, pd.DataFrame):
         names = [n for n in X if X[n].nunique(dropna=X[n].dtype != object) <= 1]
+        count = len(names)
     else:
-        same = X.max(axis=0).toarray().ravel() == X.min(axis=0).toarray().ravel()
-        names = [_sparse_name(j, base) for j in np.flatnonzero(same).tolist()]
+        same = np.flatnonzero(X.max(axis=0).toarray().ravel() == X.min(axis=0).toarray().ravel())
+        # of a hash's millions of columns most may be empty: a manifest is not to list them
+        count, names = len(same), [_sparse_name(j, base) for j in same[:_NAMED].tolist()]
     if not names:
         return None
-    if len(names) == X.shape[1]:
+    if count == X.shape[1]:
         raise BadInput(
-            f"Expected at least one column with two different values, got {_listed(names)}, each with one value only. "
+            f"Expected at least one column with two different values, got {_listed(names, count)}, each with one value "
+            "only. "
             "There is nothing to rank by: check the file."
         )
     message = (
-        f"{len(names):,} {_plural(len(names), 'column')} with one value only ({_listed(names)}) cannot rank anything. "
-        f"Drop {'it' if len(names) == 1 else 'them'} to save time."
+        f"{count:,} {_plural(count, 'column')} with one value only ({_listed(names, count)}) cannot rank anything. "
+        f"Drop {'it' if count == 1 else 'them'} to save time."
     )
-    return Finding("constant_column", "warning", message, len(names), tuple(names))
+    return Finding("constant_column", "warning", message, count, tuple(names))
 
 
 def near_constant_columns(X: pd.DataFrame | csr_matrix) -> Finding | None:
@@ -343,6 +348,20 @@ def repeated_names(dataset: Dataset) -> Finding | None:
     return Finding("repeated_name", "warning", message, len(dataset.renamed), tuple(dataset.renamed))
 
 
+def empty_columns(dataset: Dataset) -> Finding | None:
+    """Report the columns that conversion has left out, no row having a value there."""
+    names = list(dataset.empty_columns)
+    if not names:
+        return None
+    one = len(names) == 1
+    message = (
+        f"{len(names):,} {_plural(len(names), 'column')} without a single value ({_listed(names)}) "
+        f"{'is' if one else 'are'} left out: has what fills {'it' if one else 'them'} failed? Mend that, or leave "
+        f"{'it' if one else 'them'} out with --drop (drop, in a config)."
+    )
+    return Finding("empty_column", "warning", message, len(names), tuple(names))
+
+
 def missing_values(dataset: Dataset) -> Finding | None:
     """Report the missing cells and the columns that have most of them."""
     cells = dataset.missing_cells
@@ -408,6 +427,8 @@ def _plural(count: int, noun: str) -> str:
     return noun if count == 1 else noun + "s"
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+def _listed(names: list[str], count: int | None = None) -> str:
+    """Return the first names, and how many more there are of ``count``, by default all that are given."""
+    count = len(names) if count is None else count
+    more = f" and {count - _SHOWN:,} more" if count > _SHOWN else ""
     return ", ".join(f"'{n}'" for n in names[:_SHOWN]) + more

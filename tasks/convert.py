@@ -68,6 +68,7 @@ def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
         missing_cells=missing,
         columns=tuple(frame),
         renamed={name: given[name] for name in frame if name in converted.renamed and shared[given[name]] > 1},
+        empty_columns=converted.dropped,
         provenance=_provenance(raw, converted),
         layout=converted.layout,
     )

@@ -26,6 +26,7 @@ CHECKS = (
     "contradictory_labels",
     "duplicates",
     "duplicates_across_split",
+    "empty_column",
     "identifier_column",
     "missing_values",
     "near_constant_column",

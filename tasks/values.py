@@ -153,6 +153,7 @@ class Dataset:
     y_sha256: str = ""
     columns: tuple[str, ...] = ()  # the features' names; none of sparse data
     renamed: dict[str, str] = field(default_factory=dict)  # column -> its name in the file, which another has as well
+    empty_columns: tuple[str, ...] = ()  # left out for want of values
 
     @property
     def imbalance_ratio(self) -> float:
@@ -167,7 +168,7 @@ class Finding:
     severity: str  # "warning" or "info"
     message: str  # one sentence: what, how many, what to do
     count: int
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # by name; of a sparse matrix's constant ones the first thousand
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,26 @@ def test_constant_columns(checked):
     )
 
 
+def test_columns_without_a_value_are_named(checked):
+    """What fills them may have failed since the last training."""
+    finding = checked(noise(40).assign(nothing=np.nan, void=None))["empty_column"]
+    assert finding.columns == ("nothing", "void") and finding.severity == "warning"
+    assert finding.message == (
+        "2 columns without a single value ('nothing', 'void') are left out: has what fills them failed? Mend that, or "
+        "leave them out with --drop (drop, in a config)."
+    )
+
+
+def test_of_millions_of_empty_features_a_manifest_names_some(tmp_path):
+    rows = [f"{i % 4 == 0:d} {i % 3 + 1}:{i} 3000000:1\n" for i in range(1, 40)]
+    (tmp_path / "hashed.svm").write_text("".join(rows))
+    dataset = convert.fn(download.fn("hashed", str(tmp_path / "hashed.svm")), ConversionRule())
+    (finding,) = (f for f in check.fn(dataset, 3, 1, 0) if f.kind == "constant_column")
+    assert finding.count == 3_000_000 - 3 and len(finding.columns) == 1000
+    assert "2,999,997 columns with one value only ('feature 4', " in finding.message
+    assert "and 2,999,992 more) cannot rank anything" in finding.message
+
+
 @pytest.mark.parametrize(
     "leak",
     [
