@@ -37,6 +37,7 @@ TRUSTED = (
     "collections.OrderedDict",
     "collections.Counter",
 )
+EXAMPLE_CELLS = 2**18  # 10 bytes each, and more
 REQUIREMENTS = [name for name in PACKAGES if name not in ("mlflow", "prefect")]
 REQUIRED = ("aucsolvers", "sklearn", "imblearn")  # packages of solvers that these hold
 
@@ -68,14 +69,13 @@ def log_ranker(ranker: Ranker, table: Table, params: dict[str, Any], layout: Lay
 
     The threshold travels inside the model; it stands in the metadata too, for those who ask a server for scores.
     """
-    example = table.rows(np.arange(min(5, len(table.y)))).X
     return mlflow.sklearn.log_model(
         ranker,
         name="model",
         serialization_format="skops",
         skops_trusted_types=trusted_types(ranker),
         signature=make_signature(table),
-        input_example=example,
+        input_example=example_rows(table),
         pip_requirements=[_pinned(name) for name in _requirements(ranker)],
         params=params,
         metadata={
@@ -85,6 +85,12 @@ def log_ranker(ranker: Ranker, table: Table, params: dict[str, Any], layout: Lay
             "labels": [ranker.negative_label, ranker.positive_label],
         },
     )
+
+
+def example_rows(table: Table) -> Any:
+    """Return up to five rows for MLflow's input example, none of very wide ones: it writes every zero of them."""
+    n_rows = min(5, len(table.y), EXAMPLE_CELLS // table.X.shape[1])
+    return table.rows(np.arange(n_rows)).X if n_rows else None
 
 
 def make_signature(table: Table) -> ModelSignature:

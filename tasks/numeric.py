@@ -31,7 +31,7 @@ def numbers_of(result: MethodResult) -> dict[str, np.ndarray]:
 def write_numbers(path: Path, numbers: Mapping[str, np.ndarray]) -> None:
     """Write arrays of numbers under their names."""
     with path.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **numbers)
+        np.savez_compressed(stream, allow_pickle=False, **numbers)  # of wide sparse data most coefficients are 0
 
 
 def read_numbers(path: Path) -> dict[str, np.ndarray]:
