@@ -27,7 +27,7 @@ def _end_at_once(number: int) -> None:
 class Signals:
     """What has arrived while a block of ``stoppable`` runs: received here, and by whatever handler was in place."""
 
-    arrived: Callable[[], list[int]]
+    arrived: Callable[[], list[int]] = list
     received: list[int] = field(default_factory=list)
     is_held: bool = False
     note: str = ""  # on what was kept, for a signal that comes when all is done
