@@ -5,7 +5,6 @@ the page that `--html` names.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,17 +13,16 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
 from flows.console import FINDING, plain, print_json, wide_console
-from flows.waiting import waiting
+from flows.waiting import bar, waiting
 from tasks import registry, store
 from tasks.errors import BadInput, RunFailed, in_short, nearest
 from tasks.pages import refuse_no_file, write_page
 from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, REPLACED, Line, Story, count, render_page, tell
-from tasks.verify import Tell, Verdict, models_told, verify
+from tasks.verify import Verdict, models_told, verify
 from tasks.verify_runs import Discrepancy
 
 WIDEST = 100  # columns of a story; longer lines are hard to read
@@ -84,8 +82,10 @@ def verify_command(as_json: bool = False, deep: bool = False) -> int:
         client, cause = _reader(), ""
     except RunFailed as error:
         client, cause = None, str(error)
-    with _progress() as told:
-        verdict = verify(client, ledger, deep, told, cause)
+    with bar() as show:
+        verdict = verify(
+            client, ledger, deep, lambda done, total: show(description="runs", completed=done, total=total), cause
+        )
     if as_json:
         print_json(verdict.as_dict())
     else:
@@ -201,16 +201,6 @@ def _show_verdict(verdict: Verdict) -> None:
 def _print_discrepancy(console: Console, one: Discrepancy) -> None:
     style = "dim" if one.is_note else "bold red"
     console.print(f"[{style}]{one.kind}[/] {plain(one.subject)}: {plain(one.message)}", highlight=False)
-
-
-@contextmanager
-def _progress() -> Iterator[Tell]:
-    """Show a bar on a terminal while the block runs; yield what to call with each run."""
-    console = Console(stderr=True)
-    columns = (TextColumn("verify"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        job = progress.add_task("", total=None)
-        yield lambda done, total: progress.update(job, completed=done, total=total)
 
 
 # Champions --------------------------------------------------------------------------------------------------------

@@ -4,18 +4,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from flows.console import wide_console
+from flows.waiting import bar
 from tasks.convert import convert
 from tasks.datasets import DatasetEntry, check_counts, entries, find, suites
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed, nearest
 from tasks.fetch import PACKED, Absent, cached
 from tasks.lockfile import Lock
-from tasks.progress import Step, listening
+from tasks.progress import listening
 from tasks.values import Dataset
 
 
@@ -120,14 +119,14 @@ def _row(dataset: Dataset) -> tuple[str, ...]:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar while the block runs, nothing where there is no terminal; yield what to call with each name."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("", total=total, detail="")
+    """Show a bar on a terminal while the block runs; yield what to call with each name."""
+    with bar(total) as show:
+        name = ""
 
-        def hear(step: Step) -> None:
-            progress.update(bar, detail=step.detail)
+        def begin(this: str) -> None:
+            nonlocal name
+            name = this
+            show(description=name, advance=1)
 
-        with listening(hear):
-            yield lambda name: progress.update(bar, description=name, detail="", advance=1)
+        with listening(lambda step: show(description=f"{name} {step.detail}")):
+            yield begin

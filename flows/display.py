@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from flows.waiting import bar
 from tasks.configuration import ExperimentConfig
 from tasks.progress import RECORDED, Step, listening
 
@@ -22,7 +22,7 @@ def total_steps(config: ExperimentConfig) -> int:
 def progress(config: ExperimentConfig, console: Console) -> Iterator[None]:
     """Show a bar on a terminal, and one line per data set and method elsewhere."""
     if console.is_terminal:
-        with _bar(config, console):
+        with _bar(config):
             yield
     else:
         with listening(_Lines(console)):
@@ -30,22 +30,13 @@ def progress(config: ExperimentConfig, console: Console) -> Iterator[None]:
 
 
 @contextmanager
-def _bar(config: ExperimentConfig, console: Console) -> Iterator[None]:
+def _bar(config: ExperimentConfig) -> Iterator[None]:
     folds = config.validation.folds * config.validation.repeats
-    columns = (
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),  # last: its length changes
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        job = bar.add_task("starting", total=total_steps(config))
-
-        def show(step: Step) -> None:
-            bar.update(job, description=_describe(step, folds), advance=1 if step.done else 0)
-
-        with listening(show):
-            yield
+    with (
+        bar(total_steps(config)) as show,
+        listening(lambda step: show(description=_describe(step, folds), advance=1 if step.done else 0)),
+    ):
+        yield
 
 
 def _describe(step: Step, folds: int) -> str:

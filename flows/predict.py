@@ -1,16 +1,13 @@
 """What `aucflow predict` does: new rows scored by a champion, or by any other model that was kept."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import TaskProgressColumn
 
 from flows.signals import stoppable
-
-Tell = Callable[..., None]
+from flows.waiting import bar
 
 
 def predict_command(
@@ -24,7 +21,7 @@ def predict_command(
     force: bool = False,
 ) -> None:
     """Score the rows of a file with a model of the store, write the scores, say what was written."""
-    with stoppable(), _bar() as tell:
+    with stoppable(), bar(count=TaskProgressColumn) as tell:
         tell(description="start")
         from tasks import store
         from tasks.download import download
@@ -66,13 +63,3 @@ def _show(source: Any, ranker: Any, scored: Any, out: Path) -> None:
         console.print(f"not read {', '.join(scored.ignored)}: the target, or no feature in training")
     share = f"{scored.positive:,} above the threshold {ranker.threshold:.6g}, predicted {ranker.positive_label}"
     console.print(f"scores   {out}: {scored.rows:,} rows, {share}")
-
-
-@contextmanager
-def _bar() -> Iterator[Tell]:
-    """Show a bar on a terminal while the block runs; yield what to tell it."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        job = progress.add_task("", total=None)
-        yield lambda **news: progress.update(job, **news)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from flows.signals import stoppable
+from flows.waiting import bar
 from tasks import warmup
 from tasks.errors import RunFailed
 from tasks.progress import announce
@@ -67,7 +67,5 @@ def _display(console: Console) -> Iterator[Callable[[str, str], None]]:
 
         yield tell
         return
-    columns = BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
-    with Progress(*columns, console=console, transient=True) as bar:
-        job = bar.add_task("starting", total=len(warmup.entries()))
-        yield lambda name, outcome: bar.update(job, description=f"[bold]{name}[/]", advance=1 if outcome else 0)
+    with bar(len(warmup.entries())) as show:
+        yield lambda name, outcome: show(description=f"[bold]{name}[/]", advance=1 if outcome else 0)
