@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from aucsolvers._params import FormerNames
 from aucsolvers._rows import FLOATS, as_writable, check_squares, row_scores, squares_are_small, well_formed
 from aucsolvers.metrics import auc_of_classes, best_gmean_threshold
 
@@ -78,7 +79,7 @@ class Trace:
         return {name: np.array(column) for name, column in zip(self.NAMES, columns, strict=True)}
 
 
-class BinaryScorer(ClassifierMixin, BaseEstimator):
+class BinaryScorer(FormerNames, ClassifierMixin, BaseEstimator):
     """A classifier of two classes by the sign of a score; subclasses implement ``fit`` and ``decision_function``."""
 
     def _validate_fit(self, X, y):

@@ -4,7 +4,16 @@ import numbers
 
 import numpy as np
 
+# Parameters that had another name when models of theirs were stored.
+FORMER = {f"max_{what}_bytes": "max_bytes" for what in ("alpha", "buffer", "covariance", "feature")}
 SOURCES = np.random.RandomState, np.random.Generator, np.random.BitGenerator, np.random.SeedSequence
+
+
+class FormerNames:
+    """A mixin for estimators: what an earlier version has stored comes back under the names of today."""
+
+    def __setstate__(self, state):
+        super().__setstate__({FORMER.get(name, name): value for name, value in state.items()})
 
 
 def check_positive(name, value):

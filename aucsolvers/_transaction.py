@@ -1,6 +1,5 @@
 """Fits that end whole or not at all."""
 
-import copy
 from contextlib import contextmanager
 from functools import wraps
 
@@ -23,10 +22,8 @@ def transactional(method):
         except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
-            interrupt = interrupt_behind(error) if isinstance(error, SystemError) else None
-            if interrupt is None:
-                raise
-            raise copy.copy(interrupt) from error  # a copy, for the error comes of the interrupt itself
+            hand_on_interrupt(error)
+            raise
 
     return fit
 
@@ -50,12 +47,16 @@ def all_or_nothing(state):
         raise
 
 
-def interrupt_behind(error):
-    """Return what an error is or came of that nobody may take for a failure, or None: a kernel that returns while a
-    signal's exception arrives makes a SystemError of it.
+def hand_on_interrupt(error):
+    """Raise again the interrupt that a compiled function has made a SystemError of, returning while it arrived.
 
-    That is KeyboardInterrupt, or what another handler of signals raises: no Exception.
+    It is no Exception: a KeyboardInterrupt, or what another handler of signals raises.
     """
-    while isinstance(error, Exception):
-        error = error.__cause__ or error.__context__
-    return error
+    interrupt = error.__cause__ if isinstance(error, SystemError) else None
+    while isinstance(interrupt, Exception):
+        interrupt = interrupt.__cause__
+    if interrupt is not None:
+        # another one, for the error comes of this; not by its constructor, whose arguments are its own affair
+        again = type(interrupt).__new__(type(interrupt), *interrupt.args)
+        vars(again).update(vars(interrupt))
+        raise again from error

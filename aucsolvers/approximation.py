@@ -19,7 +19,15 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from aucsolvers._base import validate_rows
-from aucsolvers._params import as_generator, check_choice, check_count, check_gamma, check_non_negative, check_positive
+from aucsolvers._params import (
+    FormerNames,
+    as_generator,
+    check_choice,
+    check_count,
+    check_gamma,
+    check_non_negative,
+    check_positive,
+)
 from aucsolvers._rows import FULL, checked_rows, filled_up, squared_norms
 from aucsolvers._transaction import transactional
 from aucsolvers.kernel_svm import origin_of, scale_gamma
@@ -29,7 +37,7 @@ BLOCK_ROWS = 21 * FULL  # transformed at a time: beside the features only these 
 SQUARES = 8  # matrices of n_components x n_components that the singular value decomposition takes, and what led to it
 
 
-class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelFeatures(FormerNames, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Features whose linear functions are the functions of a kernel that some training rows span (Nystroem's method).
 
     Any linear solver fitted to them solves, with the certificate it gives, its problem over the scores

@@ -30,12 +30,23 @@ class Signals:
     arrived: Callable[[], list[int]] = list
     received: list[int] = field(default_factory=list)
     is_held: bool = False
+    is_watched: bool = False
     note: str = ""  # on what was kept, for a signal that comes when all is done
 
     def raise_again(self) -> None:
         """Raise KeyboardInterrupt if a signal has arrived."""
-        if self.received or self.arrived():
+        arrived = self.received or self.arrived()
+        if arrived:
+            self.watch(arrived[0])
             raise KeyboardInterrupt
+
+    def watch(self, number: int) -> None:
+        """End the process some time from now, if it has not ended by then."""
+        if not self.is_watched:
+            self.is_watched = True
+            watchdog = Timer(GRACE_S, _end_at_once, [number])
+            watchdog.daemon = True
+            watchdog.start()
 
     def hear(self, step: Step) -> None:
         """At each step raise again what was lost on its way: what numba makes of it looks like a failed fit."""
@@ -70,9 +81,7 @@ def stoppable() -> Iterator[Signals]:
             if received:
                 _end_at_once(number)
             received.append(number)
-            watchdog = Timer(GRACE_S, _end_at_once, [number])
-            watchdog.daemon = True
-            watchdog.start()
+            signals.watch(number)
             if not signals.is_held:
                 raise KeyboardInterrupt
 

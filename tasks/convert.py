@@ -28,6 +28,8 @@ from tasks.readers import MISSING, RawTable, read
 from tasks.stage import stage
 from tasks.values import ConversionRule, Dataset, Layout, Provenance, RawFile, Table
 
+SMALLEST = 1e-150  # of a column's largest number: the square of a smaller one is 0, or about to be
+
 
 @dataclass(frozen=True)
 class _Converted:
@@ -271,7 +273,19 @@ def _features(
         raise only_empty(file)
     for name in dropped:
         del columns[name]
+    _refuse_tiny(columns, file)
     return pd.DataFrame(columns), dropped
+
+
+def _refuse_tiny(columns: dict[str, np.ndarray], file: str) -> None:
+    """Refuse a column whose numbers are all so small that their squares are 0: no scaling tells them apart."""
+    for name, values in columns.items():
+        largest = 0.0 if values.dtype == object else float(max(np.nanmax(values), -np.nanmin(values)))
+        if 0.0 < largest < SMALLEST:
+            raise BadInput(
+                f"{file}: expected numbers that can be scaled in column '{name}', got none beyond {largest:.3g}, whose "
+                "square is 0. Multiply them, or leave the column out with --drop (drop, in a config)."
+            )
 
 
 def only_empty(file: str) -> BadInput:

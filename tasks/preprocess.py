@@ -25,7 +25,6 @@ QUANTILES = 1000
 DENSE_BYTES = 2**25  # of rows with one-hot columns: beyond it solvers that read what is not 0 are many times faster
 QUANTILE_BYTES = 2**31  # of sparse rows' columns, each of which has as many as a dense one
 FILLED_BYTES = 2**30  # of sparse rows as an array: beyond it they stay, and a solver that takes none says so
-SMALLEST = 1e-150  # of scaled numbers: the squares of smaller ones are nothing
 SPARSE_SHARE = 0.2  # of entries that are not 0: beyond it, a sparse matrix saves too little to be worth its detours
 
 
@@ -119,7 +118,7 @@ def transform(preprocessing: Any, X: pd.DataFrame | csr_matrix) -> np.ndarray | 
     Raises
     ------
     ValueError
-        If scaling overflowed: a column's values are finite, but their squares are not; or if they are 0.
+        If scaling overflowed: a column's values are finite, but their squares are not.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         out = preprocessing.transform(X)
@@ -128,14 +127,6 @@ def transform(preprocessing: Any, X: pd.DataFrame | csr_matrix) -> np.ndarray | 
     out = np.ascontiguousarray(out, dtype=np.float64)
     finite = np.isfinite(out).all(axis=0)
     if not finite.all():
-        raise _not_scaled(preprocessing, finite, "large", "Divide")
-    largest = np.maximum(out.max(axis=0, initial=0.0), -out.min(axis=0, initial=0.0))
-    told_apart = (largest == 0.0) | (largest > SMALLEST)
-    if not told_apart.all():
-        raise _not_scaled(preprocessing, told_apart, "small", "Multiply")
+        name = preprocessing.get_feature_names_out()[np.argmin(finite)]
+        raise ValueError(f"Expected numbers that can be scaled, got some too large in column '{name}'. Divide them.")
     return out
-
-
-def _not_scaled(preprocessing: Any, is_scaled: np.ndarray, what: str, remedy: str) -> ValueError:
-    name = preprocessing.get_feature_names_out()[np.argmin(is_scaled)]
-    return ValueError(f"Expected numbers that can be scaled, got some too {what} in column '{name}'. {remedy} them.")

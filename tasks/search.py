@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from aucsolvers._transaction import hand_on_interrupt
 from aucsolvers.adapters import scores_by_probability
 from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold, tie_width
 from aucsolvers.threshold import standardised
@@ -181,6 +182,7 @@ def _attempt(step: Callable[..., Any], given: Any, *more: Any) -> Any:
     except (MemoryError, OSError):  # of the machine, a timeout among them, not of the value
         raise
     except Exception as error:  # of any library
+        hand_on_interrupt(error)
         return error
 
 

@@ -231,6 +231,16 @@ def test_parquet_types_become_numbers_or_texts(made):
     assert X["blank"].tolist() == ["x", None, "y"]
 
 
+def test_a_column_of_numbers_too_small_to_be_scaled_is_refused(made, refusal):
+    """Their squares are 0, so every scaling took them for one value, and models were certified for ranking nothing."""
+    message = refusal("a,b,y\n1,2e-200,0\n3,-5e-200,1\n4,,0\n")
+    assert message.startswith(
+        "data.csv: expected numbers that can be scaled in column 'b', got none beyond 5e-200, whose square is 0."
+    )
+    assert made("a,b,y\n1,2e-200,0\n3,0.5,1\n").n_features == 2
+    assert made("a,b,y\n1,0,0\n3,0,1\n", name="zeros.csv").n_features == 2
+
+
 def test_infinite_values_are_refused_with_their_line(made, refusal):
     message = refusal("a,b,y\n1,2,0\n3,inf,1\n-inf,4,0\n")
     assert message.startswith("data.csv, line 4: expected finite numbers in column 'a', got -inf (1 in all).")
