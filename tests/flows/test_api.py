@@ -23,7 +23,7 @@ from tasks.convert import convert
 from tasks.download import download
 from tasks.errors import BadInput
 from tasks.frames import keep
-from tasks.progress import listening
+from tasks.progress import RECORDED, listening
 from tasks.runs import list_runs
 from tasks.store import existing
 from tasks.values import ConversionRule
@@ -138,7 +138,7 @@ def test_the_bar_is_full_when_the_report_is_there(tmp_path, monkeypatch):
     assert (done[0], done.count("search"), done.count("train")) == ("split", 6, 6)
     details = [step.detail for step in steps if (step.method, step.fold, bool(step.detail)) == ("ls_svm", 0, True)]
     assert details == [f"{inner}/2{rest}" for inner in (1, 2) for rest in ("", *(f", {n}/5" for n in range(1, 6)))]
-    assert steps[-1].stage == "track"
+    assert [step.stage for step in steps[-2:]] == ["track", RECORDED]
 
 
 @pytest.mark.parametrize(
