@@ -35,9 +35,10 @@ class Signals:
 
     def raise_again(self) -> None:
         """Raise KeyboardInterrupt if a signal has arrived."""
-        arrived = self.received or self.arrived()
-        if arrived:
-            self.watch(arrived[0])
+        arrived = self.arrived()
+        if arrived and not self.received:
+            self.watch(arrived[0])  # the handler that took it has not
+        if arrived or self.received:
             raise KeyboardInterrupt
 
     def watch(self, number: int) -> None:
