@@ -130,6 +130,7 @@ class BinaryScorer(FormerNames, ClassifierMixin, BaseEstimator):
         elif self.status_ != CONVERGED:
             has_lam, most = hasattr(self, "lam"), getattr(self, "max_iter", None)
             advice = "Raise max_iter, raise tol, or raise lam" if has_lam else "Raise max_iter or tol"
+            advice += "; scale the features if they are not"
             if most is not None and self.n_iter_ < most:
                 # more iterations would be made if they were of use
                 advice = f"Rounding stops it: raise tol{' or lam' if has_lam else ''}, or scale the features"

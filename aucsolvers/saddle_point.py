@@ -46,6 +46,7 @@ AFRESH = 32  # epochs: a pass over all rows sums up what the steps of so many ha
 DRAWS = 2**15  # rows drawn at a time: of small data several epochs, for a call to NumPy costs as much as one of them
 FEW_BYTES = 2**22  # of rows: a copy of those in whole cache lines pays from the tenth epoch or so, and nobody misses it
 FAR_BYTES = 2**24  # of rows: beyond it they come from so far away that asking ahead pays; below, it costs a tenth
+ENTRIES_READ = 8e9  # of X, by a fit that is not told how many epochs: some seconds
 VECTORS = ("w", "ahead", "u")
 
 
@@ -66,7 +67,7 @@ class SPDAM(LinearScorer):
     tol : float, default=1e-6
         Stop when the certificate is at most tol; Q(0) = 1/2. Looked at where history_ has a point. 0 uses up max_iter.
     max_iter : int or None, default=None
-        Largest number of epochs of ceil(n / batch) steps. None is as many as read 1e9 entries of X, some seconds, from
+        Largest number of epochs of ceil(n / batch) steps. None is as many as read 8e9 entries of X, some seconds, from
         1000 to 300,000: few rows need many epochs. CSR rows in tens of thousands of features take a minute for 1000,
         as each step moves all of w; larger batches make fewer.
     random_state : int, Generator, RandomState or None, default=None
@@ -83,7 +84,8 @@ class SPDAM(LinearScorer):
     objective_ : float
         Q(coef_).
     dual_gap_ : float
-        ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex: certifies the objective, up to rounding.
+        ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex, or Q(w) itself if that is less, because
+        Q >= 0: certifies the objective, up to rounding.
     gap_unit_ : float
         max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
     rate_ : float
@@ -160,7 +162,7 @@ class SPDAM(LinearScorer):
         whole = isinstance(self.batch_size, numbers.Integral)
         batch = min(n, int(self.batch_size) if whole else max(1, round(self.batch_size * n)))
         state = self._state_to_go_on(X.shape) or {"generator": as_generator(self.random_state)}
-        max_iter = most_readings(X) if self.max_iter is None else int(self.max_iter)
+        max_iter = most_readings(X, ENTRIES_READ) if self.max_iter is None else int(self.max_iter)
         with all_or_nothing(state):
             result = stochastic_primal_dual(X, y, float(self.lam), batch, float(self.tol), max_iter, state)
         # n + 5 d numbers that a stored model does not need, unless it is to go on from here
@@ -217,10 +219,11 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
         # 2. the certificate, when it should have arrived
         if n_iter == coming:
             look = objective.look(w) if w.any() else objective.look_at_zero()
-            trace.add_with_auc(n_iter * -(-n // batch), look.objective, look.gap, look.auc)
+            gap = min(look.gap, look.objective)  # no loss is below 0; how the former falls tells when it will be there
+            trace.add_with_auc(n_iter * -(-n // batch), look.objective, gap, look.auc)
             looks.append((n_iter, look.gap))
             coming = min(max_iter, next_look(looks, tol))
-            if n_iter == max_iter or (look.gap <= tol and not (fresh and n_iter == 0)):
+            if n_iter == max_iter or (gap <= tol and not (fresh and n_iter == 0)):
                 break
         # 3. epochs of steps, now and then from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up
         if epochs % AFRESH == 0:
@@ -229,11 +232,11 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
         batches = draw_batches(n, batch, generator, some)
         _make_steps(as_rows(rows), *wide[:4], batches, beta, *vectors, lam, *steps, is_far)
         n_iter, epochs = n_iter + some, epochs + some
-    status = CONVERGED if look.gap <= tol else MAX_ITER
+    status = CONVERGED if gap <= tol else MAX_ITER
     state = {"generator": generator, "beta": beta, "w": w.copy(), "ahead": ahead.copy(), "u": u.copy()}
     state.update(epochs=epochs, means=centring.means, rate=steps.theta)
     history = trace.as_history()
-    return SolverResult(w.copy(), -look.threshold, look.objective, look.gap, n_iter, status, history, state)
+    return SolverResult(w.copy(), -look.threshold, look.objective, gap, n_iter, status, history, state)
 
 
 def next_look(looks, target):

@@ -79,7 +79,15 @@ def test_obeys_scikit_learns_contract(estimator, check):
 
 
 def look_after_each_epoch(monkeypatch):
-    monkeypatch.setattr(module, "next_look", lambda looks, *_: looks[-1][0] + 1)
+    """Return a list that gets what each look of the fit to come finds: epochs so far, ||dQ(w)||^2/(2 lam)."""
+    seen = []
+
+    def next_look(looks, _target):
+        seen[:] = looks
+        return looks[-1][0] + 1
+
+    monkeypatch.setattr(module, "next_look", next_look)
+    return seen
 
 
 class TestTwin:
@@ -164,10 +172,11 @@ class TestRate:
         theta = module.step_sizes(
             module.centring_of(Objective(X, y > 0, lam, SQUARE).rows).kappa2, lam, len(y), batch
         ).theta
-        look_after_each_epoch(monkeypatch)
-        history = run(X, y, lam, batch, 400, seed=0).history
-        usable = history["dual_gap"] > 1e-24
-        steps, logs = history["updates"][usable], np.log(history["dual_gap"][usable])
+        looks = look_after_each_epoch(monkeypatch)
+        run(X, y, lam, batch, 400, seed=0)
+        epochs, gaps = np.array(looks).T
+        usable = gaps > 1e-24
+        steps, logs = (epochs * -(-len(y) // batch))[usable], np.log(gaps[usable])
         first, second = (
             np.polyfit(part[0], part[1], 1)[0]
             for part in zip(np.array_split(steps, 2), np.array_split(logs, 2), strict=True)
@@ -205,8 +214,19 @@ class TestCertificate:
         gradient = pairwise_square_gradient(model.coef_.ravel(), X, y, 1e-2)
         assert model.dual_gap_ == pytest.approx(gradient @ gradient / (2 * 1e-2), rel=1e-6, abs=0.0)
 
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("max_iter", [1, 2, 50])
+    def test_is_no_worse_than_what_everybody_knows(self, max_iter):
+        """Q >= 0, so Q(w) bounds its distance to the minimum; columns of unlike scale make the gradient's huge."""
+        X, y = overlapping()
+        X = X * np.geomspace(1.0, 1e4, X.shape[1])
+        model = SPDAM(1e-3, max_iter=max_iter, random_state=0).fit(X, y)
+        gradient = pairwise_square_gradient(model.coef_.ravel(), X, y, 1e-3)
+        assert gradient @ gradient / (2 * 1e-3) > model.objective_ == model.dual_gap_
+        assert np.all(model.history_["dual_gap"] <= model.history_["objective"])
+
     def test_warns_when_it_is_not_met(self):
-        with pytest.warns(ConvergenceWarning, match="Raise max_iter, raise tol, or raise lam"):
+        with pytest.warns(ConvergenceWarning, match="raise tol, or raise lam; scale the features if they are not"):
             model = SPDAM(max_iter=2, random_state=0).fit(*overlapping())
         assert (model.status_, model.n_iter_) == ("max_iter", 2)
 
