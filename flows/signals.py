@@ -16,6 +16,19 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE_S = 20  # for Prefect, which asks a dead server for over a minute; our own runs are marked at once
 AT_ONCE = b"aucflow: ended at once: the next command settles what was left open\n"
 
+_restorers: list[Callable[[], None]] = []  # of the blocks of ``stoppable`` under way, the outermost first
+
+
+def _restore_in_child() -> None:
+    """Leave a forked child its own signals: a pool ends its workers by SIGTERM, which must not stop the run."""
+    with suppress(ValueError):  # not the main thread of its interpreter, which has no handlers to lose
+        signal.set_wakeup_fd(-1)
+        while _restorers:
+            _restorers.pop()()
+
+
+os.register_at_fork(after_in_child=_restore_in_child)
+
 
 def _end_at_once(number: int) -> None:
     with suppress(OSError):  # of a terminal that was closed
@@ -93,6 +106,13 @@ def stoppable() -> Iterator[Signals]:
         ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
         before = {number: signal.signal(number, receive) for number in ENDING if number not in ignored}
         hook, sys.unraisablehook = sys.unraisablehook, keep_if_lost
+
+        def restore() -> None:
+            sys.unraisablehook = hook
+            for number, handler in before.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not one of Python's
+
+        _restorers.append(restore)
         try:
             with listening(signals.hear):
                 yield signals
@@ -104,9 +124,9 @@ def stoppable() -> Iterator[Signals]:
                 raise Stopped(number or signal.SIGINT, notes_of(error) or signals.note) from None
             raise
         finally:
-            sys.unraisablehook = hook
-            for number, handler in before.items():
-                signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not one of Python's
+            if restore in _restorers:  # not in a child that came this far
+                _restorers.remove(restore)
+                restore()
 
 
 @contextmanager

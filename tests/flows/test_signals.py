@@ -123,3 +123,35 @@ except Stopped as stopped:
 def test_a_signal_after_the_run_was_closed_says_that_it_is_kept():
     done = subprocess.run([sys.executable, "-c", AFTER_ALL], capture_output=True, text=True, timeout=60)
     assert done.stdout == "interrupted; the run is marked FINISHED in MLflow\n", done.stderr
+
+
+FORKED = """
+import multiprocessing, signal, time
+from flows.signals import stoppable
+from tasks.progress import announce
+
+def tell(pipe):
+    pipe.send([signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)])
+    time.sleep(30)
+
+before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+with stoppable() as signals:
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    child = context.Process(target=tell, args=(theirs,))
+    child.start()
+    assert ours.recv() == before
+    child.terminate()
+    child.join()
+    assert child.exitcode == -signal.SIGTERM
+    announce("fit", "cell")
+    print("goes on")
+    signal.raise_signal(signal.SIGINT)
+"""
+
+
+def test_a_worker_that_is_terminated_does_not_stop_the_run():
+    """multiprocessing's pools end their workers by SIGTERM: a forked child has the pipe that the run listens to."""
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "goes on\n"
+    assert done.stderr.rstrip().endswith("Stopped: interrupted; nothing was written")
