@@ -13,7 +13,8 @@ class FormerNames:
     """A mixin for estimators: what an earlier version has stored comes back under the names of today."""
 
     def __setstate__(self, state):
-        super().__setstate__({FORMER.get(name, name): value for name, value in state.items()})
+        former = FORMER.keys() - self._get_param_names()  # a subclass may have such a name of its own
+        super().__setstate__({FORMER[name] if name in former else name: value for name, value in state.items()})
 
 
 def check_positive(name, value):

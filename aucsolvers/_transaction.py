@@ -59,4 +59,6 @@ def hand_on_interrupt(error):
         # another one, for the error comes of this; not by its constructor, whose arguments are its own affair
         again = type(interrupt).__new__(type(interrupt), *interrupt.args)
         vars(again).update(vars(interrupt))
+        if isinstance(interrupt, SystemExit):
+            again.code = interrupt.code  # the one attribute that lies elsewhere: without it a process would end well
         raise again from error

@@ -1,5 +1,6 @@
 """What every solver shares: arrays that are taken as they are, and all that must not slip through with them."""
 
+import copy
 import warnings
 
 import joblib
@@ -366,6 +367,16 @@ def test_a_model_that_was_stored_under_a_parameters_former_name_scores(former, m
     assert again.get_params() == model.get_params()
 
 
+class Own(AUCSDCD):
+    def __init__(self, max_alpha_bytes=7):
+        super().__init__()
+        self.max_alpha_bytes = max_alpha_bytes
+
+
+def test_a_subclass_may_have_a_former_name_for_itself():
+    assert copy.deepcopy(Own()).get_params() == {"max_alpha_bytes": 7}
+
+
 class Terminated(BaseException):
     """What a handler of signals may raise: no Exception, and no argument that BaseException would know of."""
 
@@ -373,7 +384,7 @@ class Terminated(BaseException):
         self.signal = signal
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), Terminated(signal=15)])
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), Terminated(signal=15), SystemExit(143)])
 def test_an_interrupt_that_comes_out_of_a_kernel_as_an_error_is_an_interrupt(monkeypatch, interrupt):
     """Model selection takes errors for failed fits: a Ctrl-C was swallowed every other time."""
 
@@ -384,6 +395,7 @@ def test_an_interrupt_that_comes_out_of_a_kernel_as_an_error_is_an_interrupt(mon
     with pytest.raises(type(interrupt)) as raised:
         cross_val_score(SVMOR(), *few(), cv=2)
     assert vars(raised.value) == vars(interrupt)
+    assert getattr(raised.value, "code", None) == getattr(interrupt, "code", None)
 
 
 def test_weights_of_other_rows_are_refused_before_a_kernel_sees_them():
