@@ -5,6 +5,8 @@ from functools import wraps
 
 import numpy as np
 
+from aucsolvers.process import one_thread_in_shared_pools
+
 
 def transactional(method):
     """Decorate a method that fits: where it ends in an error or an interrupt, the attributes are what they were before.
@@ -12,13 +14,17 @@ def transactional(method):
     A model that has the new data's classes or number of features and the old one's weights would answer with nonsense.
     An interrupt that a compiled function hands on as SystemError, which model selection would take for a failed fit, is
     what it was again.
+
+    BLAS works on one thread meanwhile. NumPy and SciPy have one each, whose threads go on looking for work a while: of
+    short products and systems that take turns on two cores, either has to wait for the other's (20 times as long).
     """
 
     @wraps(method)
     def fit(self, *args, **kwargs):
         before = vars(self).copy()
         try:
-            return method(self, *args, **kwargs)
+            with one_thread_in_shared_pools():
+                return method(self, *args, **kwargs)
         except BaseException as error:
             vars(self).clear()
             vars(self).update(before)

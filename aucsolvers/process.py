@@ -1,5 +1,6 @@
 """Settings of the whole process that several threads may need at a time, such as how many threads BLAS has."""
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
@@ -17,9 +18,14 @@ class ProcessWide(AbstractContextManager):
     def __init__(self, setting: Callable[[], AbstractContextManager]):
         self._setting, self._lock, self._inside = setting, Lock(), 0
         self.__doc__ = setting.__doc__
+        os.register_at_fork(after_in_child=self._unlock)
 
     def __call__(self) -> "ProcessWide":
         return self
+
+    def _unlock(self) -> None:
+        """Free a forked child from the lock of a thread that it has not got."""
+        self._lock = Lock()
 
     def __enter__(self) -> None:
         with self._lock:
@@ -40,13 +46,17 @@ class ProcessWide(AbstractContextManager):
 def one_blas_thread():
     """Let BLAS work on one thread: several would divide a product where they like, and its last bits with it."""
     # OpenMP's limit is each thread's own, a pool that all threads share has one limit for all
-    with ThreadpoolController().select(user_api="openmp").limit(limits=1), _one_thread_in_shared_pools():
+    with ThreadpoolController().select(user_api="openmp").limit(limits=1), one_thread_in_shared_pools():
         yield
 
 
 @ProcessWide
 @contextmanager
-def _one_thread_in_shared_pools():
+def one_thread_in_shared_pools():
+    """Let BLAS work on one thread, but where its threads are OpenMP's: at the price of microseconds."""
+    if all(library.num_threads == 1 for library in _blas().lib_controllers):
+        yield
+        return
     _take_blas()
     limits = _blas().limit(limits=1)
     try:

@@ -1,11 +1,14 @@
 """A setting of the whole process holds until the last of the threads that need it has left, and not longer."""
 
-from contextlib import contextmanager
+import os
+from contextlib import contextmanager, nullcontext
 from threading import Barrier, Thread
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from aucsolvers import LinearSVM
 from aucsolvers.process import ProcessWide, one_blas_thread
 
 
@@ -77,4 +80,34 @@ def test_an_error_inside_undoes_it():
     with threadpool_limits(2, user_api="blas"):
         with pytest.raises(KeyError), one_blas_thread():
             raise KeyError
+        assert blas_threads() == {2}
+
+
+def test_a_child_can_enter_whose_parent_forked_while_another_thread_held_the_lock():
+    setting = ProcessWide(nullcontext)
+    with setting._lock:
+        pid = os.fork()
+        if pid == 0:
+            free = setting._lock.acquire(timeout=10)
+            os._exit(0 if free else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    with setting():
+        pass
+
+
+class Looking(LinearSVM):
+    """Sees, at the moment its parameters are checked, how many threads BLAS has."""
+
+    def check_parameters(self):
+        self.seen = blas_threads()
+        super().check_parameters()
+
+
+def test_a_fit_keeps_blas_to_one_thread_and_gives_the_others_back():
+    """NumPy's threads and SciPy's are in each other's way: with two on two cores, this took twenty times as long."""
+    X, y = np.eye(4), [0, 0, 1, 1]
+    with threadpool_limits(2, user_api="blas"):
+        assert Looking().fit(X, y).seen == {1} and blas_threads() == {2}
+        with pytest.raises(ValueError, match="C"):
+            Looking(C=-1.0).fit(X, y)
         assert blas_threads() == {2}
