@@ -9,6 +9,7 @@ a quadratic whose minimiser solves (S+ + S- + bb' + lam I) w = -b. From top to b
 """
 
 import logging
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -73,12 +74,13 @@ class LSSVM(LinearScorer):
     objective_ : float
         Q(coef_).
     dual_gap_ : float
-        ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex: certifies the objective. Taken from the
-        class moments where they are exact enough, with a bound on their rounding; otherwise from the rows.
+        ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex, or Q(w) itself if that is less, because
+        Q >= 0: certifies the objective. The gradient is taken from the class moments where they are exact enough, with
+        a bound on their rounding; otherwise from the rows.
     gap_unit_ : float
         max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
     gradient_norm_ : float
-        ||dQ(w)||, or the bound on it that dual_gap_ is from.
+        ||dQ(w)||, or a bound on it.
     n_iter_ : int
         Conjugate-gradient iterations, factorisations (1 at most) and refinements.
     status_ : {"converged", "max_iter", "diverged"}
@@ -154,7 +156,7 @@ class LSSVM(LinearScorer):
         else:
             result = solve_by_conjugate_gradients(*problem, int(self.max_iter))
         self.gradient_norm_ = float(np.sqrt(2.0 * self.lam * result.dual_gap))
-        return self._publish(result, X, positive)
+        return self._publish(_at_most_objective(result, float(self.tol)), X, positive)
 
     def _factors(self, X):
         """Return whether to factor the Hessian of X."""
@@ -168,6 +170,13 @@ class LSSVM(LinearScorer):
                 f"{16 * X.shape[1] ** 2} bytes. Use solver='cg' or 'auto'."
             )
         return self.solver == "cholesky"
+
+
+def _at_most_objective(result, tol):
+    """Return the result with certificates of at most Q, which is never negative: raw features make gradients long."""
+    history = result.history | {"dual_gap": np.minimum(result.history["dual_gap"], result.history["objective"])}
+    gap = min(result.dual_gap, result.objective)
+    return replace(result, dual_gap=gap, status=CONVERGED if gap <= tol else result.status, history=history)
 
 
 # Drivers ---------------------------------------------------------------------------------------------------------

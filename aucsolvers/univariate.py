@@ -62,8 +62,10 @@ class UniExp(OnlineScorer):
     Notes
     -----
     A row costs O(d), or O(its stored values) for CSR; memory is O(d). A step is kept from raising the row's own
-    margin by more than 1, which is where Newton's step on its loss would end: exp cannot run away. The result does not
-    depend on how a stream is cut into chunks, to the last bit. The same seed gives the same bits.
+    margin by more than 1, which is where Newton's step on its loss would end: its own exp cannot run away. Rows of
+    unlike lengths may still raise each other's, so that one pass leaves an objective far above that of w = 0, often
+    with a good ranking; the certificate says so. The result does not depend on how a stream is cut into chunks, to the
+    last bit. The same seed gives the same bits.
 
     References
     ----------

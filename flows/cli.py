@@ -3,6 +3,7 @@
 Exit codes: 0 fine, 1 failed while running, 2 bad input, 3 audit finding, 128 + the number of a signal.
 """
 
+import io
 import os
 import sys
 import traceback
@@ -330,6 +331,8 @@ def ui(port: int) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code; every error is one line on stderr."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a table whose ± the terminal does not know is a table all the same
     verbose = any(a in VERBOSE for a in (sys.argv[1:] if arguments is None else arguments))
     try:
         code = cli.main(args=arguments, prog_name="aucflow", standalone_mode=False, obj=verbose) or 0

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def plain(text: str) -> str:
 
 def print_json(value: Any) -> None:
     """Print a value, whatever its texts hold, on lines that are as long as they are."""
-    Console().out(json.dumps(value, indent=2, ensure_ascii=False), highlight=False)
+    only_ascii = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    Console().out(json.dumps(value, indent=2, ensure_ascii=only_ascii), highlight=False)
 
 
 def relative(path: Path) -> str:

@@ -391,3 +391,16 @@ def test_what_is_lost_of_small_squares_is_within_the_rounding_that_is_allowed_fo
         exact += ((rows - rows.mean()) ** 2).mean()
     error = abs(float(np.longdouble(moments.spread[0, 0]) - exact))
     assert 0.0 < error <= moments.rounding * moments.size**2
+
+
+def test_a_certificate_says_no_less_than_that_no_loss_is_negative():
+    """Sparse, wide rows of features of unlike scales, cut short: the gradient alone claimed 1e5 times the objective."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 900)) * 10.0 ** rng.uniform(-3, 3, size=900) * (rng.random((400, 900)) < 0.1)
+    y, lam = rng.random(400) < 0.1, 1e-3
+    with pytest.warns(ConvergenceWarning):
+        model = LSSVM(lam, max_iter=50).fit(sparse.csr_array(X), y)
+    norm = np.linalg.norm(pairwise_square_gradient(model.coef_.ravel(), X, y, lam))
+    assert norm**2 / (2 * lam) > 10 * model.objective_
+    assert model.dual_gap_ == model.objective_ and model.gradient_norm_ == pytest.approx(norm, rel=1e-6)
+    assert np.all(model.history_["dual_gap"] <= model.history_["objective"])

@@ -1,13 +1,16 @@
 """How wide results are printed."""
 
 import io
+import json
 import sys
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from flows.console import WIDE, plain, printable, report_console, wide_console
+from flows.cli import cli, main
+from flows.console import WIDE, plain, print_json, printable, report_console, wide_console
 
 
 def test_in_a_pipe_a_report_is_as_wide_as_columns_says_and_a_list_is_wide(monkeypatch):
@@ -30,3 +33,21 @@ def test_a_text_of_somebody_elses_is_printed_to_the_letter(text):
     console = Console(file=io.StringIO(), width=10**6)
     console.print(f"{plain(text)}[bold]![/bold]")
     assert console.file.getvalue() == f"{printable(text)}!\n"
+
+
+def test_a_terminal_that_knows_ascii_only_gets_its_table(monkeypatch):
+    """A finished run ended with exit code 1 and no table, as ± could not be encoded."""
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stdout)
+
+    def tell(**_):
+        print("0.98 ± 0.01")
+        print_json({"name": "größe"})
+
+    monkeypatch.setattr(cli, "main", tell)
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    stdout.flush()
+    table, *as_json = stdout.buffer.getvalue().decode("ascii").splitlines()
+    assert ended.value.code == 0 and table == "0.98 ? 0.01"
+    assert json.loads("".join(as_json)) == {"name": "größe"}
