@@ -65,6 +65,9 @@ SMALL_SLOPES = 0.05  # mean slope up to which classes may be so far apart that w
 # Of such classes lam is first made so heavy that the mean slope is about the first of these, if that is LIGHT times as
 # heavy; then LIGHTER by this factor, as soon as it is known to the part ROUGH of P that the optimum violates margins
 HEAVY_SLOPES, LIGHT, LIGHTER, ROUGH = 3e-3, 10.0, 10.0, 1e-2
+# In many features the squared hinge goes by ever lighter lams as well, from where the loss does not outweigh lam, each
+# solved to this gap relative to P: once so many steps have been short
+LIGHTER_STEADILY, HEAVY_TOL, TOO_SHORT = 4.0, 1e-3, 3
 ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be smaller
 FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
 ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
@@ -160,8 +163,9 @@ class SVMOR(LinearScorer):
     with the last one's factor as preconditioner.
     At most 1024 dense rows of more features are first brought into coordinates of their span, O(n^2 d).
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
-    so on. Where no margin is violated at the optimum, a heavier regulariser is solved in place of a tiny lam. None of
-    this touches the certificate, which is of all rows. Memory: a copy of the rows (for conjugate gradients a second one
+    so on. Where no margin is violated at the optimum, a heavier regulariser is solved in place of a tiny lam; where
+    Newton's steps turn out short (squared hinge, more than 1024 features), ever lighter ones down to lam. None of this
+    touches the certificate, which is of all rows. Memory: a copy of the rows (for conjugate gradients a second one
     of those in the band), in float64 also where X is float32 (the products with them run at BLAS's speed in one
     precision only, and a gap of 1e-6 is out of float32's reach), the n_min x d sums behind the matrix, or planes x d.
     Nothing is drawn: the same input gives the same bits on the same machine and library versions.
@@ -314,14 +318,26 @@ def _look_near(problem, near):
 
 def _descend(run, problem, point):
     """Take Newton steps from the point until the run is done; return the last point."""
-    settled, by_heavier = None, False
+    settled, by_heavier, n_short = None, False, 0
     while not run.done:
-        if problem.is_light(point) and not by_heavier:
-            point, settled, by_heavier = _descend_heavier(run, problem, point), None, True
+        n_short += point.step < SHORT
+        path = None if by_heavier else _path_by_heavier(run, problem, point, n_short)
+        if path is not None:
+            point, settled, by_heavier = _descend_heavier(run, problem, *path), None, True
             continue
         problem, point, settled = _step(run, problem, point, settled)
         run.count(point)
     return point
+
+
+def _path_by_heavier(run, problem, point, n_short):
+    """Return the arguments of ``_descend_heavier`` after the problem, if that is the shorter way by now; else None."""
+    if problem.is_light(point):
+        return point, HEAVY_SLOPES / inner(point.shorter.w, point.shorter.w), LIGHTER, run.tol
+    if problem.squared and problem.has_many_features and n_short >= TOO_SHORT:
+        origin = problem.origin()
+        return origin, problem.curvature_along(origin), LIGHTER_STEADILY, HEAVY_TOL
+    return None
 
 
 def _step(run, problem, point, settled):
@@ -336,25 +352,28 @@ def _step(run, problem, point, settled):
     return problem, problem.narrow(point, run.target, point.power_of_width(settled)), point
 
 
-def _descend_heavier(run, problem, point):
-    """Take Newton steps for heavier regularisers, ever lighter ones, until the run is done; return the last point.
+def _descend_heavier(run, problem, point, lam, lighter, tol):
+    """Take Newton steps for heavier regularisers, from lam on each ``lighter`` times as light as the one before.
+
+    Return the last point, which is as near to the problem's own optimum as ``tol`` says.
 
     Weights that violate no margin are as near to the optimum for every lighter lam as for a heavier one: P and the best
-    multiple of a scale with lam. With a heavier one slopes are larger, and fewer steps tell which pairs have any.
+    multiple of a scale with lam. With a heavier one slopes are larger, and fewer steps tell which pairs have any. With
+    the squared hinge in many features the optima are what counts: from each to the next one the pairs in the band
+    change by so little that rough steps are whole ones, where from afar most are cut short by pairs not in it.
     """
-    lam = HEAVY_SLOPES / inner(point.shorter.w, point.shorter.w)
     while lam > problem.lam and not run.done:
         heavier = replace(problem, lam=lam)
-        part, settled = _Run(heavier, run.tol, run.max_iter), None
+        part, settled = _Run(heavier, tol, run.max_iter), None
         point = heavier.weigh(point)
         part.see(point)
         point = heavier.balance(point, part.target)
-        while not (run.done or part.done or part.violates):
+        while not (run.done or part.done or (part.violates and not problem.squared)):
             heavier, point, settled = _step(part, heavier, point, settled)
             part.count(point)
             run.count(problem.weigh(point))
             run.idle = 0  # the part's own tells
-        lam /= LIGHTER
+        lam /= lighter
     return problem.balance(problem.weigh(point), run.target)
 
 
@@ -584,6 +603,20 @@ class _Problem:
     def k(self):
         return self.few.shape[0] * self.many.shape[0]
 
+    @property
+    def has_many_features(self):
+        """Whether there are too many features for a Hessian."""
+        return self.few.shape[1] > LARGEST_HESSIAN
+
+    def curvature_along(self, point):
+        """Return g'Hg / g'g of the loss's Hessian H and the point's gradient g."""
+        d_few, d_many = self.scores(point.gradient)
+        pairs = _curvature(self, point.band, self.steepness(point.width) / self.k, self.many.shape[0])
+        along = d_few[pairs.few], d_many[pairs.many]
+        of_few, of_many = _curve_pairs(*along, pairs.first, pairs.last, pairs.of_few)
+        curvature = pairs.factor * (inner(along[0], of_few) - inner(along[1], of_many))
+        return curvature / inner(point.gradient, point.gradient)
+
     @cached_property
     def lengths(self):
         """The squared lengths of the few and of the many."""
@@ -754,7 +787,7 @@ class _Problem:
         gradient = point.gradient if gradient is None else gradient
         n_few, d = self.few.shape
         factor = self.steepness(ratio * point.width) / self.k
-        if d <= LARGEST_HESSIAN and not (sparse.issparse(self.few) and n_few * d > LARGEST_SUMS):
+        if not (self.has_many_features or (sparse.issparse(self.few) and n_few * d > LARGEST_SUMS)):
             direction = self._direction_by_products(point, gradient, factor) if self.squared else None
             if direction is not None:
                 return direction
@@ -769,7 +802,7 @@ class _Problem:
         # exactly where it can be: with small lam, rough steps never settle which pairs are at the kink
         far_apart = point.band.slope <= SMALL_SLOPES and not self.squared
         largest = LARGEST_SYSTEM if far_apart else LARGEST_HESSIAN
-        if d > LARGEST_HESSIAN and 0 < len(pairs.few) + len(pairs.many) <= largest:
+        if self.has_many_features and 0 < len(pairs.few) + len(pairs.many) <= largest:
             return _solve_by_rows(self, pairs, gradient)
         return _conjugate_gradients(self, pairs, gradient)[0]
 

@@ -376,6 +376,15 @@ class TestSteps:
             widths.append(module._look_near(problem, near).width)
         assert widths == [module.THIN_WIDER * 1e-3, module.WIDEST]
 
+    @pytest.mark.parametrize("loss", LOSSES)
+    @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+    def test_the_loss_is_as_curved_along_the_gradient_as_its_hessian_says(self, loss, storage):
+        X, y = small()
+        problem = module._pose(storage(X), y, 0.1, loss)
+        g, Z = problem.origin().gradient, pair_differences(X, y)
+        hessian = Z.T @ Z / len(Z) * problem.steepness(module.WIDEST)
+        assert problem.curvature_along(problem.origin()) == pytest.approx(g @ hessian @ g / (g @ g), rel=1e-12)
+
     @pytest.mark.parametrize("seed", range(5))
     def test_no_step_raises_the_smoothed_objective(self, seed):
         X, y = small(20, 30, 4, seed)
@@ -954,6 +963,24 @@ def test_wide_sparse_rows_reach_tol_where_lam_is_small(n, d):
     model = SVMOR(1e-5).fit(X, scores > np.quantile(scores, 0.9))
     assert model.status_ == "converged" and model.dual_gap_ <= 1e-6 * model.objective_
     assert model.n_iter_ < 120
+
+
+def test_squared_hinge_of_many_words_is_solved_by_way_of_heavier_regularisers(monkeypatch):
+    """Word counts by Zipf's law. At once, most steps are a hundredth of Newton's: 265 iterations."""
+    n, d, n_words = 4000, 3000, 40
+    p = 1.0 / np.arange(3, d + 3)
+    words = np.random.default_rng(1).choice(d, size=n * n_words, p=p / p.sum())
+    X = sparse.csr_array((np.ones(n * n_words), words, np.arange(0, n * n_words + 1, n_words)), shape=(n, d))
+    X.sum_duplicates()
+    X.data = 1.0 + np.log(X.data)
+    y = np.where(np.arange(n) % 10 == 0, 1.0, -1.0)
+    model = SVMOR(1e-7, loss="squared_hinge").fit(X, y)
+    assert model.status_ == "converged" and model.dual_gap_ <= 1e-6 * model.objective_
+    assert model.n_iter_ < 120
+    monkeypatch.setattr(module, "TOO_SHORT", np.inf)
+    at_once = SVMOR(1e-7, loss="squared_hinge").fit(X, y)
+    assert at_once.n_iter_ > 200
+    assert at_once.objective_ == pytest.approx(model.objective_, rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
