@@ -257,9 +257,10 @@ def row_products(X):
     """Return X @ X.T as a dense matrix; a CSR X must store an entry once."""
     if not sparse.issparse(X):
         return X @ X.T
-    lower, columns = np.zeros((X.shape[0], X.shape[0])), X.tocsc()
-    _multiply_rows(as_rows(X), as_rows(columns), lower)
-    return lower + np.tril(lower, -1).T
+    products, columns = np.zeros((X.shape[0], X.shape[0])), X.tocsc()
+    _multiply_rows(as_rows(X), as_rows(columns), products)
+    _mirror(products)
+    return products
 
 
 def squared_norms(X):
@@ -361,6 +362,17 @@ def _multiply_rows(csr, csc, products):
                 if rows[g] > i:
                     break  # the rows of a column are in order
                 target[rows[g]] += data[e] * values[g]
+
+
+@kernel()
+def _mirror(lower):
+    """Set the upper triangle to the lower one, by blocks that stay in the cache."""
+    n, size = len(lower), 32
+    for top in range(0, n, size):
+        for left in range(0, top + 1, size):
+            for i in range(top, min(top + size, n)):
+                for j in range(left, min(left + size, i)):
+                    lower[j, i] = lower[i, j]
 
 
 @kernel()

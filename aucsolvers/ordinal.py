@@ -902,23 +902,23 @@ def _solve_by_rows(problem, pairs, gradient):
 
         H^-1 g = (g - R'y) / lam,    (k lam/c + M R R') y = M R g      (Sherman, Morrison, Woodbury).
     """
-    n, places = len(pairs.few), np.arange(len(pairs.few))[:, None]
-    both = problem.few[pairs.few], problem.many[pairs.many]
+    # the many by their runs: then each of the few shares a band with a run of the many, too
+    order = np.lexsort((pairs.last, pairs.first))
+    many, first, last, of_many = (of[order] for of in (pairs.many, pairs.first, pairs.last, pairs.of_many))
+    places = np.arange(len(pairs.few))
+    runs = np.searchsorted(last, places, "right"), np.searchsorted(first, places, "right")
+    graph = pairs.of_few, of_many, first, last, *runs
+    both = problem.few[pairs.few], problem.many[many]
     rows = sparse.vstack(both, format="csr") if sparse.issparse(both[0]) else np.vstack(both)
-    shared = ((pairs.first <= places) & (places < pairs.last)).astype(np.float64)
-
-    def laplacian(values):
-        of_few = pairs.of_few[:, None] * values[:n] - shared @ values[n:]
-        return np.vstack([of_few, pairs.of_many[:, None] * values[n:] - shared.T @ values[:n]])
-
-    system = laplacian(row_products(rows))
+    system = _laplacian(*graph, row_products(rows))
     system.ravel()[:: len(system) + 1] += problem.lam / pairs.factor
-    *_, y, failed = linalg.lapack.dgesv(system, laplacian((rows @ gradient)[:, None]), overwrite_a=1, overwrite_b=1)
+    lu, pivots, failed = linalg.lapack.dgetrf(system.T, overwrite_a=1)  # LAPACK's matrices are by columns
     if not failed:
-        direction = (rows.T @ y.ravel() - gradient) / problem.lam
+        y = linalg.lapack.dgetrs(lu, pivots, _laplacian(*graph, (rows @ gradient)[:, None]), trans=1)[0].ravel()
+        direction = (rows.T @ y - gradient) / problem.lam
         # Newton's has d'Hd = -g'd. The system's condition number would not tell: unlike lengths of rows alone spoil it
         along, slope = rows @ direction, -inner(gradient, direction)
-        image = laplacian(along[:, None]).ravel()
+        image = _laplacian(*graph, along[:, None]).ravel()
         curvature = problem.lam * inner(direction, direction) + pairs.factor * inner(along, image)
         if abs(curvature - slope) <= CG_ACCURACY * slope:
             return direction
@@ -1271,6 +1271,45 @@ def _add_slopes(ordered, a, b, top, steep, of_places):
         of_places[q] += slope
         total += slope
     return total
+
+
+@kernel()
+def _laplacian(of_few, of_many, first, last, begin, end, values):
+    """Return MV, M being the Laplacian of the graph of the pairs in the band and V the values, those of the few first.
+
+    The j-th of the many is paired with the few at first[j] <= q < last[j], the q-th of the few with the many at
+    begin[q] <= j < end[q]. All four ascend.
+    """
+    n, image = of_few.size, np.empty_like(values)
+    _sum_windows(values[n:], begin, end, image[:n])
+    _sum_windows(values[:n], first, last, image[n:])
+    for r in range(len(values)):
+        degree = of_few[r] if r < n else of_many[r - n]
+        for f in range(values.shape[1]):
+            image[r, f] = degree * values[r, f] - image[r, f]
+    return image
+
+
+@kernel()
+def _sum_windows(values, begin, end, sums):
+    """Set sums[k] to the sum of values[begin[k]:end[k]]; both ends ascend.
+
+    Nothing is subtracted: a window is a tail of rows whose sums to their end are known, and the rows after that end.
+    """
+    tails, after, middle, seen = np.empty_like(values), np.zeros_like(values[0]), 0, 0
+    for k in range(len(sums)):
+        if begin[k] >= middle:
+            middle, seen, after = end[k], end[k], np.zeros_like(after)
+            for q in range(end[k] - 1, begin[k] - 1, -1):
+                tails[q] = values[q]
+                if q + 1 < end[k]:
+                    tails[q] += tails[q + 1]
+        for q in range(seen, end[k]):
+            after += values[q]
+        seen = max(seen, end[k])
+        sums[k] = after
+        if begin[k] < middle:
+            sums[k] += tails[begin[k]]
 
 
 @kernel(fastmath={"contract"})
