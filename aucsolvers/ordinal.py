@@ -40,6 +40,7 @@ from aucsolvers._rows import (
     weighted_row_sum,
     zeros_in_lines,
 )
+from aucsolvers._stored import StoredColumns
 from aucsolvers._transaction import transactional
 
 logger = logging.getLogger(__name__)
@@ -212,15 +213,17 @@ class SVMOR(LinearScorer):
         self.check_parameters()
         X, y = self._validate_fit(X, y)
         drive = newton if self.method == "newton" else cutting_planes
+        columns, weights = StoredColumns.of(X), ("w", "w_of_bound")
         result = drive(
-            X,
+            columns.rows(X),
             y,
             float(self.lam),
             self.loss,
             float(self.tol),
             int(self.max_iter),
-            self._state_to_go_on(X.shape[1]),
+            columns.narrowed(self._state_to_go_on(X.shape[1]), weights),
         )
+        result = columns.widened(result, weights)
         self._state = result.state if self.warm_start else None  # a stored model does without
         return self._publish(result, X, y)
 

@@ -31,6 +31,7 @@ from aucsolvers._rows import (
     largest_feature,
     with_short_indices,
 )
+from aucsolvers._stored import StoredColumns
 from aucsolvers._transaction import transactional
 from aucsolvers.metrics import square_slopes
 
@@ -154,7 +155,9 @@ class LSSVM(LinearScorer):
         elif self.solver == "auto" and not sparse.issparse(X) and X.shape[1] <= LARGEST_CHOLESKY:
             result = solve_wide(*problem, int(self.max_iter))
         else:
-            result = solve_by_conjugate_gradients(*problem, int(self.max_iter))
+            columns = StoredColumns.of(X)
+            result = solve_by_conjugate_gradients(columns.rows(X), *problem[1:], int(self.max_iter))
+            result = columns.widened(result)
         self.gradient_norm_ = float(np.sqrt(2.0 * self.lam * result.dual_gap))
         return self._publish(_at_most_objective(result, float(self.tol)), X, positive)
 

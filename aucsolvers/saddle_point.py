@@ -40,6 +40,7 @@ from aucsolvers._rows import (
     stored_once,
     zeros_in_lines,
 )
+from aucsolvers._stored import StoredColumns
 from aucsolvers._transaction import all_or_nothing, transactional
 
 AFRESH = 32  # epochs: a pass over all rows sums up what the steps of so many have added to
@@ -48,6 +49,7 @@ FEW_BYTES = 2**22  # of rows: a copy of those in whole cache lines pays from the
 FAR_BYTES = 2**24  # of rows: beyond it they come from so far away that asking ahead pays; below, it costs a tenth
 ENTRIES_READ = 8e9  # of X, by a fit that is not told how many epochs: some seconds
 VECTORS = ("w", "ahead", "u")
+OF_COLUMNS = (*VECTORS, "means")  # what a state holds a number of, or two, for each feature
 
 
 class SPDAM(LinearScorer):
@@ -163,8 +165,11 @@ class SPDAM(LinearScorer):
         batch = min(n, int(self.batch_size) if whole else max(1, round(self.batch_size * n)))
         state = self._state_to_go_on(X.shape) or {"generator": as_generator(self.random_state)}
         max_iter = most_readings(X, ENTRIES_READ) if self.max_iter is None else int(self.max_iter)
+        columns = StoredColumns.of(X)
+        rows, state = columns.rows(X), columns.narrowed(state, OF_COLUMNS)
         with all_or_nothing(state):
-            result = stochastic_primal_dual(X, y, float(self.lam), batch, float(self.tol), max_iter, state)
+            result = stochastic_primal_dual(rows, y, float(self.lam), batch, float(self.tol), max_iter, state)
+        result = columns.widened(result, OF_COLUMNS)
         # n + 5 d numbers that a stored model does not need, unless it is to go on from here
         self._state = result.state if self.warm_start else None
         self.rate_ = result.state["rate"]

@@ -158,6 +158,21 @@ class TestSumsOverPairs:
         assert not module._conjugate_gradients(problem, pairs, point.gradient, 1)[1]
         np.testing.assert_allclose(module._solve_by_rows(problem, pairs, point.gradient), expected, rtol=1e-9)
 
+    @pytest.mark.parametrize("seed", range(5))
+    def test_the_laplacian_of_the_pairs_is_that_of_their_graph(self, seed):
+        rng = np.random.default_rng(seed)
+        n, m = rng.integers(1, 40, 2)
+        first = np.sort(rng.integers(0, n, m))
+        last = np.minimum(n, np.maximum.accumulate(first + rng.integers(1, 2 + n // 3, m)))
+        begin, end = np.searchsorted(last, np.arange(n), "right"), np.searchsorted(first, np.arange(n), "right")
+        shared = ((first <= np.arange(n)[:, None]) & (np.arange(n)[:, None] < last)).astype(np.float64)
+        of_few, of_many = shared.sum(axis=1), shared.sum(axis=0)
+        laplacian = np.block([[np.diag(of_few), -shared], [-shared.T, np.diag(of_many)]])
+        values = rng.standard_normal((n + m, 3))
+        values[0] *= 1e12  # must be nowhere but in the sums that it is part of
+        found = module._laplacian(of_few, of_many, first, last, begin, end, values)
+        assert np.all(np.abs(found - laplacian @ values) <= 1e-14 * (np.abs(laplacian) @ np.abs(values)))
+
     def test_systems_are_solved_finer_after_steps_that_brought_nothing(self):
         problem = self.pose(2, np.asarray, "hinge")
         point = problem.look(np.array([0.5, -0.3, 0.8, 0.1]), 0.3)

@@ -1,0 +1,53 @@
+"""Sparse rows without their columns of no entry: hashed texts have a million columns, and an entry in few of them."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+MANY_COLUMNS, PART_STORED = 1024, 0.8  # of more columns, at most this part with an entry: else all are kept
+
+
+@dataclass(frozen=True)
+class StoredColumns:
+    """The columns of X in which a problem is solved: regularised weights are 0 where X has no entry."""
+
+    n_columns: int
+    kept: np.ndarray | None  # their numbers, ascending; None for all
+
+    @classmethod
+    def of(cls, X):
+        """Return those of a CSR X that hold an entry, or all: of a dense X, and where most of them do."""
+        d = X.shape[1]
+        if not sparse.issparse(X) or d <= MANY_COLUMNS or X.nnz == 0:
+            return cls(d, None)
+        holds = np.zeros(d, dtype=bool)
+        holds[X.indices] = True
+        kept = np.flatnonzero(holds)
+        return cls(d, kept if len(kept) <= PART_STORED * d else None)
+
+    def rows(self, X):
+        """Return X in these columns; the values are shared."""
+        if self.kept is None:
+            return X
+        place = np.empty(self.n_columns, dtype=np.int32)
+        place[self.kept] = np.arange(len(self.kept))
+        return sparse.csr_array((X.data, place[X.indices], X.indptr), shape=(X.shape[0], len(self.kept)))
+
+    def narrowed(self, state, names):
+        """Return the state with the arrays of these names, of all columns, in these; None if there is none."""
+        if self.kept is None or state is None:
+            return state
+        return state | {name: state[name][..., self.kept] for name in names if name in state}
+
+    def widened(self, result, names=()):
+        """Return the SolverResult with its weights, and the arrays of these names in its state, of all columns."""
+        if self.kept is None:
+            return result
+        state = result.state and result.state | {name: self._widen(result.state[name]) for name in names}
+        return replace(result, w=self._widen(result.w), state=state)
+
+    def _widen(self, array):
+        wide = np.zeros((*array.shape[:-1], self.n_columns))
+        wide[..., self.kept] = array
+        return wide
