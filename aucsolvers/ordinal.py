@@ -162,7 +162,8 @@ class SVMOR(LinearScorer):
     system in O(r^3) where r <= 1024, of classes far apart 2048, else conjugate gradients, one product with these rows
     and their transpose each. With the squared hinge these are tried before a matrix, for half of its price at most,
     with the last one's factor as preconditioner.
-    At most 1024 dense rows of more features are first brought into coordinates of their span, O(n^2 d).
+    At most 1024 dense rows of more features are first brought into coordinates of their span, O(n^2 d), and sparse rows
+    into the columns that have an entry, if many have none.
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
     so on. Where no margin is violated at the optimum, a heavier regulariser is solved in place of a tiny lam; where
     Newton's steps turn out short (squared hinge, more than 1024 features), ever lighter ones down to lam. None of this

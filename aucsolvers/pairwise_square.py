@@ -107,7 +107,8 @@ class LSSVM(LinearScorer):
     -----
     Cholesky: O(n d^2 + d^3) time and O(n + d^2) memory beside X, which is read twice, for its moments and its scores;
     where rounding hides lam, so that the factorisation fails, conjugate gradients take over. Those need four products
-    with X and one sort per iteration, and O(n + d) memory. No X is copied to be centred or, being float32, converted.
+    with X and one sort per iteration, and O(n + d) memory, d being the columns of a sparse X that have an entry if many
+    have none. No X is copied to be centred or, being float32, converted.
     Nothing is drawn: the same machine, library versions and number of BLAS threads give the same bits.
 
     References
