@@ -61,6 +61,7 @@ from aucsolvers._rows import (
     stored_once,
     weighted_row_sum,
 )
+from aucsolvers._stored import StoredColumns
 from aucsolvers._transaction import transactional
 from aucsolvers.margin_mean import MarginMeanScorer, Terms, solve_kernel, solve_linear
 
@@ -291,12 +292,13 @@ class ZOVR(MarginMeanScorer):
 
     def _fit_linear(self, X, y, terms):
         bias = 1.0 if self.fit_intercept else 0.0
-        space, rng = RowSpace(X, bias), as_generator(self.random_state)
-        result = self._descend(X, terms, bias, space, rng)
+        columns = StoredColumns.of(X)
+        rows, rng = columns.rows(X), as_generator(self.random_state)
+        result = self._descend(rows, terms, bias, RowSpace(rows, bias), rng)
         if self.certify:
-            exact = solve_linear(X, terms, self.fit_intercept, BOUND_TOL, BOUND_PASSES, rng)
+            exact = solve_linear(rows, terms, self.fit_intercept, BOUND_TOL, BOUND_PASSES, rng)
             result = self._with_bound(result, exact)
-        return self._publish_linear(result, X, y)
+        return self._publish_linear(columns.widened(result), X, y)
 
     def _fit_kernel(self, X, y, terms):
         gaussian = self._gaussian(X, y)

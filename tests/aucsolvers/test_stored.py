@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from aucsolvers import LSSVM, SPDAM, SVMOR
+from aucsolvers import LSSVM, SPDAM, SVMOR, ZOVR
 from aucsolvers._stored import MANY_COLUMNS, StoredColumns
 
 HASHED = 2**20  # columns of scikit-learn's HashingVectorizer
@@ -15,6 +15,7 @@ SOLVERS = [
     SVMOR(1e-2, method="cutting_plane", warm_start=True),
     LSSVM(1e-2),
     SPDAM(1e-1, max_iter=3000, warm_start=True, random_state=0),
+    ZOVR(certify=True, tol=1e-2, random_state=0),
 ]
 
 
