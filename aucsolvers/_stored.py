@@ -13,26 +13,30 @@ class StoredColumns:
     """The columns of X in which a problem is solved: regularised weights are 0 where X has no entry."""
 
     n_columns: int
-    kept: np.ndarray | None  # their numbers, ascending; None for all
+    kept: np.ndarray | None = None  # their numbers, ascending; None for all
+    places: np.ndarray | None = None  # of each stored value, its column's place among them
 
     @classmethod
     def of(cls, X):
         """Return those of a CSR X that hold an entry, or all: of a dense X, and where most of them do."""
         d = X.shape[1]
-        if not sparse.issparse(X) or d <= MANY_COLUMNS or X.nnz == 0:
-            return cls(d, None)
-        holds = np.zeros(d, dtype=bool)
-        holds[X.indices] = True
-        kept = np.flatnonzero(holds)
-        return cls(d, kept if len(kept) <= PART_STORED * d else None)
+        if not sparse.issparse(X) or d <= MANY_COLUMNS:
+            return cls(d)
+        if d > X.nnz:  # a table of all columns may be many times as long as the rows
+            kept, places = np.unique(X.indices, return_inverse=True)
+        else:
+            holds = np.zeros(d, dtype=bool)
+            holds[X.indices] = True
+            kept = np.flatnonzero(holds)
+            places = (np.cumsum(holds) - 1)[X.indices]
+        return cls(d, kept if len(kept) else np.zeros(1, int), places) if len(kept) <= PART_STORED * d else cls(d)
 
     def rows(self, X):
         """Return X in these columns; the values are shared."""
         if self.kept is None:
             return X
-        place = np.empty(self.n_columns, dtype=np.int32)
-        place[self.kept] = np.arange(len(self.kept))
-        return sparse.csr_array((X.data, place[X.indices], X.indptr), shape=(X.shape[0], len(self.kept)))
+        indices = self.places.astype(X.indices.dtype)
+        return sparse.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], len(self.kept)))
 
     def narrowed(self, state, names):
         """Return the state with the arrays of these names, of all columns, in these; None if there is none."""

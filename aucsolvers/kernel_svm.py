@@ -49,6 +49,7 @@ from aucsolvers._params import (
 )
 from aucsolvers._ranking import TIED_WITHIN, tied
 from aucsolvers._rows import FULL, as_rows, filled_up, row_scores, squared_norms, stored_once
+from aucsolvers._stored import StoredColumns
 from aucsolvers._transaction import transactional
 from aucsolvers._width import leave_one_out_gamma
 
@@ -648,7 +649,7 @@ class Kernel:
 
     def points_among_themselves(self, X):
         """Return ``points``, for rows that are only compared with each other: columns without a value are left out."""
-        return self.points(_without_empty_columns(X) if self.origin is None else X)
+        return self.points(StoredColumns.of(X).rows(X) if self.origin is None else X)
 
     def points(self, X):
         """Return the rows of X as the other methods take them: dense, as a copy, if X is or there is an origin."""
@@ -818,15 +819,6 @@ def _meetings(few, many):
     """Return how many products of two stored values all x'z are sums of."""
     each = (np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64) for X in (few, many))
     return float(np.dot(*each))
-
-
-def _without_empty_columns(X):
-    """Return the rows of X, CSR ones of more columns than stored values in the columns that have some."""
-    if not sparse.issparse(X) or X.shape[1] <= X.nnz:
-        return X
-    used, indices = np.unique(X.indices, return_inverse=True)
-    indices = indices.astype(X.indices.dtype)
-    return sparse.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], max(1, len(used))))
 
 
 def _dense_transpose(X):

@@ -340,7 +340,7 @@ def _path_by_heavier(run, problem, point, n_short):
         return point, HEAVY_SLOPES / inner(point.shorter.w, point.shorter.w), LIGHTER, run.tol
     if problem.squared and problem.has_many_features and n_short >= TOO_SHORT:
         origin = problem.origin()
-        return origin, problem.curvature_along(origin), LIGHTER_STEADILY, HEAVY_TOL
+        return origin, problem.curvature_along(origin.gradient), LIGHTER_STEADILY, HEAVY_TOL
     return None
 
 
@@ -612,14 +612,11 @@ class _Problem:
         """Whether there are too many features for a Hessian."""
         return self.few.shape[1] > LARGEST_HESSIAN
 
-    def curvature_along(self, point):
-        """Return g'Hg / g'g of the loss's Hessian H and the point's gradient g."""
-        d_few, d_many = self.scores(point.gradient)
-        pairs = _curvature(self, point.band, self.steepness(point.width) / self.k, self.many.shape[0])
-        along = d_few[pairs.few], d_many[pairs.many]
-        of_few, of_many = _curve_pairs(*along, pairs.first, pairs.last, pairs.of_few)
-        curvature = pairs.factor * (inner(along[0], of_few) - inner(along[1], of_many))
-        return curvature / inner(point.gradient, point.gradient)
+    def curvature_along(self, gradient):
+        """Return g'Hg / g'g of the gradient g and the loss's Hessian H at w = 0, where all pairs are in the band."""
+        d_few, d_many = self.scores(gradient)
+        mean_square = d_few.var() + d_many.var() + (d_few.mean() - d_many.mean()) ** 2  # of all z'g
+        return self.steepness(WIDEST) * mean_square / inner(gradient, gradient)
 
     @cached_property
     def lengths(self):
@@ -1282,7 +1279,8 @@ def _laplacian(of_few, of_many, first, last, begin, end, values):
     """Return MV, M being the Laplacian of the graph of the pairs in the band and V the values, those of the few first.
 
     The j-th of the many is paired with the few at first[j] <= q < last[j], the q-th of the few with the many at
-    begin[q] <= j < end[q]. All four ascend.
+    begin[q] <= j < end[q]. All four ascend. Of one vector ``_curve_pairs`` returns the same, sooner, from differences
+    of sums: conjugate gradients, but no exact system, put up with what these round off.
     """
     n, image = of_few.size, np.empty_like(values)
     _sum_windows(values[n:], begin, end, image[:n])

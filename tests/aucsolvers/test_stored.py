@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 
 from aucsolvers import LSSVM, SPDAM, SVMOR, ZOVR
 from aucsolvers._stored import MANY_COLUMNS, StoredColumns
@@ -37,7 +38,7 @@ def hashed(X, seed=0, width=HASHED):
 def test_empty_columns_change_no_bit(solver, dtype):
     X, y = words(dtype=dtype)
     wide, kept = hashed(X)
-    narrow, model = type(solver)(**solver.get_params()).fit(X, y), type(solver)(**solver.get_params()).fit(wide, y)
+    narrow, model = clone(solver).fit(X, y), clone(solver).fit(wide, y)
     assert model.coef_.shape == (1, HASHED) and model.n_features_in_ == HASHED
     assert_array_equal(model.coef_[0, kept], narrow.coef_[0])
     assert np.count_nonzero(model.coef_) == np.count_nonzero(narrow.coef_)
@@ -46,7 +47,6 @@ def test_empty_columns_change_no_bit(solver, dtype):
         assert getattr(model, name) == getattr(narrow, name)
     if "warm_start" in solver.get_params():
         again, other = words(seed=1, dtype=dtype)
-        # a row more or less is another shape for SPDAM: as many
         for fitted, rows in ((model, hashed(again)[0]), (narrow, again)):
             fitted.set_params(tol=1e-5).fit(rows, other)
         assert_array_equal(model.coef_[0, kept], narrow.coef_[0])
@@ -59,11 +59,11 @@ def test_weights_of_columns_that_have_lost_their_entries_are_no_start(solver):
     X, y = words()
     before, kept = hashed(X, seed=0)
     after, now = hashed(X, seed=1)
-    model = type(solver)(**solver.get_params()).fit(before, y).fit(after, y)
+    model = clone(solver).fit(before, y).fit(after, y)
     assert model.status_ == "converged"
     gone = np.setdiff1d(kept, now)
     assert len(gone) and not model.coef_[0, gone].any()
-    cold = type(solver)(**solver.get_params()).fit(after, y)
+    cold = clone(solver).fit(after, y)
     assert abs(cold.objective_ - model.objective_) <= cold.dual_gap_ + model.dual_gap_
 
 
@@ -82,7 +82,6 @@ def test_a_warm_start_knows_its_solution_again():
         (np.eye(3, MANY_COLUMNS + 1), "dense"),
         (sparse.csr_array(np.eye(3, MANY_COLUMNS)), "few columns"),
         (sparse.csr_array(np.ones((2, MANY_COLUMNS + 1))), "an entry in each"),
-        (sparse.csr_array((3, MANY_COLUMNS + 1)), "no entry at all"),
     ],
 )
 def test_where_there_is_little_to_leave_out_all_columns_stay(X, why):
@@ -91,9 +90,17 @@ def test_where_there_is_little_to_leave_out_all_columns_stay(X, why):
     assert columns.rows(X) is X
 
 
-def test_rows_in_their_stored_columns_share_the_values():
-    X, _ = words()
-    wide, kept = hashed(X, width=5000)
+def test_of_rows_without_an_entry_one_column_stays():
+    X = sparse.csr_array((3, MANY_COLUMNS + 1))
+    assert StoredColumns.of(X).rows(X).shape == (3, 1)
+
+
+@pytest.mark.parametrize("width", [1100, 5000])
+def test_rows_in_their_stored_columns_share_the_values(width):
+    """Of fewer columns than stored values and of more."""
+    X, _ = words(n=120)
+    assert 1100 < X.nnz < 5000
+    wide, kept = hashed(X, width=width)
     columns = StoredColumns.of(wide)
     assert_array_equal(columns.kept, kept)
     rows = columns.rows(wide)
