@@ -3,10 +3,11 @@
 import os
 import signal
 import sys
+import time
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from threading import Timer
 from types import FrameType
 
 from tasks.errors import Stopped
@@ -14,6 +15,7 @@ from tasks.progress import RECORDED, Step, listening
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE_S = 20  # for Prefect, which asks a dead server for over a minute; our own runs are marked at once
+RETRY_S = 0.01  # after which a signal comes again that came where it could not be raised
 AT_ONCE = b"aucflow: ended at once: the next command settles what was left open\n"
 
 _restorers: list[Callable[[], None]] = []  # of the blocks of ``stoppable`` under way, the outermost first
@@ -36,6 +38,25 @@ def _end_at_once(number: int) -> None:
     os._exit(128 + number)
 
 
+def _later(seconds: float, act: Callable[[], None]) -> None:
+    """Act from a thread that none of ``threading``'s locks keeps: the main thread may have been stopped with one."""
+
+    def wait_and_act() -> None:
+        time.sleep(seconds)
+        act()
+
+    start_new_thread(wait_and_act, ())
+
+
+def _is_in_llvm(frame: FrameType | None) -> bool:
+    """Tell whether a frame runs in LLVM's bindings: they free an object twice if stopped as it changes hands."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("llvmlite.binding"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 @dataclass
 class Signals:
     """What has arrived while a block of ``stoppable`` runs: received here, and by whatever handler was in place."""
@@ -44,7 +65,35 @@ class Signals:
     received: list[int] = field(default_factory=list)
     is_held: bool = False
     is_watched: bool = False
+    is_raised: bool = False
+    is_postponed: bool = False
     note: str = ""  # on what was kept, for a signal that comes when all is done
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        """Raise KeyboardInterrupt at the first signal, now or once it is safe; end the process at the second."""
+        if self.is_postponed:
+            self.is_postponed = False
+        elif self.received:
+            _end_at_once(number)
+        else:
+            self.received.append(number)
+            self.watch(number)
+        if self.is_held or self.is_raised:
+            return
+        if _is_in_llvm(frame):
+            self.postpone()
+        else:
+            self.is_raised = True
+            raise KeyboardInterrupt
+
+    def postpone(self) -> None:
+        """Have the signal come once more in a moment: it was not raised, or was lost in a callback."""
+        self.is_raised, self.is_postponed = False, True
+        _later(RETRY_S, self._send_once_more)
+
+    def _send_once_more(self) -> None:
+        if self.is_postponed:
+            os.kill(os.getpid(), self.received[0])  # which also wakes a thread that waits
 
     def raise_again(self) -> None:
         """Raise KeyboardInterrupt if a signal has arrived."""
@@ -52,15 +101,14 @@ class Signals:
         if arrived and not self.received:
             self.watch(arrived[0])  # the handler that took it has not
         if arrived or self.received:
+            self.is_raised = True
             raise KeyboardInterrupt
 
     def watch(self, number: int) -> None:
         """End the process some time from now, if it has not ended by then."""
         if not self.is_watched:
             self.is_watched = True
-            watchdog = Timer(GRACE_S, _end_at_once, [number])
-            watchdog.daemon = True
-            watchdog.start()
+            _later(GRACE_S, lambda: _end_at_once(number))
 
     def hear(self, step: Step) -> None:
         """At each step raise again what was lost on its way: what numba makes of it looks like a failed fit."""
@@ -83,31 +131,26 @@ class Signals:
 def stoppable() -> Iterator[Signals]:
     """Turn SIGINT, SIGTERM and SIGHUP into KeyboardInterrupt while the block runs, and that into Stopped at its end.
 
-    An interrupt that arrives while the garbage collector runs a callback is printed and lost, and inside a flow Prefect
-    has a SIGTERM handler of its own, so it is raised again at the next step. A second signal ends the process there and
-    then. Under nohup, SIGHUP stays ignored.
+    An interrupt that arrives while the garbage collector runs a callback is lost, so it is raised again in a moment,
+    as is one that arrives in LLVM's bindings. Inside a flow Prefect has a SIGTERM handler of its own, and numba and
+    Prefect make other errors of an interrupt, so it is raised again at the next step too. A second signal ends the
+    process there and then. Under nohup, SIGHUP stays ignored.
     """
     with _listening_in() as arrived:
         signals = Signals(arrived)
-        received = signals.received
-
-        def receive(number: int, _frame: FrameType | None) -> None:
-            if received:
-                _end_at_once(number)
-            received.append(number)
-            signals.watch(number)
-            if not signals.is_held:
-                raise KeyboardInterrupt
 
         def keep_if_lost(args: "sys.UnraisableHookArgs") -> None:
             if not is_stopped(args.exc_value):
                 hook(args)
+            elif isinstance(args.exc_value, KeyboardInterrupt) and signals.received:  # not what merely came of one
+                signals.postpone()
 
         ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
-        before = {number: signal.signal(number, receive) for number in ENDING if number not in ignored}
+        before = {number: signal.signal(number, signals.receive) for number in ENDING if number not in ignored}
         hook, sys.unraisablehook = sys.unraisablehook, keep_if_lost
 
         def restore() -> None:
+            signals.is_postponed = False
             sys.unraisablehook = hook
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not one of Python's
@@ -118,7 +161,7 @@ def stoppable() -> Iterator[Signals]:
                 yield signals
         except (Exception, KeyboardInterrupt) as error:
             # of a terminal that was closed also every attempt to write to it fails
-            seen = received or arrived()
+            seen = signals.received or arrived()
             number = seen[0] if seen else terminated_by(error)
             if number or isinstance(error, KeyboardInterrupt):
                 raise Stopped(number or signal.SIGINT, notes_of(error) or signals.note) from None

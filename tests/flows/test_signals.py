@@ -48,6 +48,72 @@ def test_a_second_signal_ends_at_once_and_says_so():
     assert done.stderr == "aucflow: ended at once: the next command settles what was left open\n"
 
 
+IN_LLVM = """
+import os, signal, time
+from flows.signals import stoppable
+from tasks.errors import Stopped
+from tasks.progress import announce
+
+add_module = '''
+os.kill(os.getpid(), signal.SIGTERM)
+owned = True  # an interrupt before this line would have LLVM and Python free the same object
+'''
+bindings = dict(__name__="llvmlite.binding.executionengine", os=os, signal=signal)
+start = time.monotonic()
+try:
+    with stoppable():
+        exec(add_module, bindings)
+        print("owned by one:", bindings["owned"])
+        try:
+            {}
+        finally:
+            time.sleep(0.1)
+            print("runs are marked")
+except Stopped as stopped:
+    print(stopped.exit_code, time.monotonic() - start < 5)
+"""
+
+
+@pytest.mark.parametrize("then", ["time.sleep(10)", "announce('search')"])
+def test_a_signal_waits_until_llvms_objects_have_changed_hands(then):
+    done = subprocess.run([sys.executable, "-c", IN_LLVM.format(then)], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("owned by one: True\nruns are marked\n143 True\n", "")
+
+
+LOST = """
+import os, signal, time
+from flows.signals import stoppable
+from tasks.errors import Stopped
+
+class Finalised:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.001)
+
+class Careless:
+    def __del__(self):
+        raise OSError("of a terminal that was closed")
+
+start = time.monotonic()
+try:
+    with stoppable():
+        Finalised()
+        try:
+            time.sleep(10)
+        finally:
+            Careless()
+            time.sleep(0.1)
+            print("runs are marked")
+except Stopped as stopped:
+    print(stopped.exit_code, time.monotonic() - start < 5)
+"""
+
+
+def test_a_signal_that_a_finaliser_lost_comes_once_more_and_no_other_error_brings_it_back():
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("runs are marked\n130 True\n", "")
+
+
 SWALLOWED = """
 import os, signal
 from flows.signals import stoppable
