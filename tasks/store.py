@@ -81,7 +81,7 @@ def ledger() -> Ledger:
 @contextmanager
 def artifact_folder(uri: str) -> Iterator[Path]:
     """Bring what lies under an artifact address as a folder: itself where it is a local one, else a copy of it."""
-    path = _local_path(uri)
+    path = artifact_path(uri)
     if path is not None:
         yield path
         return
@@ -89,8 +89,27 @@ def artifact_folder(uri: str) -> Iterator[Path]:
         yield Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, dst_path=folder))
 
 
+def artifact_path(uri: str) -> Path | None:
+    """Return where what has an artifact address lies on this machine now, None if it lies elsewhere."""
+    path = _local_path(uri)
+    return None if path is None else lies_now(path, uri)
+
+
+def lies_now(path: Path, uri: str) -> Path:
+    """Return where a file of the folder in which the store gave out an artifact address lies now.
+
+    MLflow keeps absolute addresses. In a folder that was moved or copied here they lead to the former place, where by
+    now there is nothing, or the original, which may differ.
+    """
+    address, here = _local_path(uri), FOLDER.resolve().parent
+    if address is None or not is_local():
+        return path
+    roots = (above.parent.parent for above in address.parents if above.parts[-2:] == (FOLDER.name, "artifacts"))
+    former = next(roots, here)
+    return here / path.relative_to(former) if path.is_relative_to(former) else path
+
+
 def _local_path(uri: str) -> Path | None:
-    """Return where an artifact address lies on this machine, None if it lies elsewhere."""
     parts = urlparse(uri)
     return Path(unquote(parts.path)) if parts.scheme in ("", "file") else None
 

@@ -16,7 +16,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
 from pydantic import TypeAdapter
 
-from tasks import registry
+from tasks import registry, store
 from tasks.convert import convert
 from tasks.errors import BadInput, RunFailed, in_short
 from tasks.files import file_sha256
@@ -210,9 +210,21 @@ class DataFiles:
 
 
 def data_sections(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what a manifest tells of its data sets: one for a cell, several for an experiment."""
-    data = manifest.get("data", [])
-    return data if isinstance(data, list) else [data]
+    """Return what a manifest tells of its data sets: one for a cell, several for an experiment.
+
+    A raw file has the path where it lies now: a folder may have been moved or copied with the data in it.
+    """
+    data, uri = manifest.get("data", []), manifest["run"]["artifact_uri"]
+    sections = data if isinstance(data, list) else [data]
+    return [
+        section | {"raw": [file | {"path": _path_now(file["path"], uri)} for file in section["raw"]]}
+        for section in sections
+    ]
+
+
+def _path_now(recorded: str, uri: str) -> str:
+    now = store.lies_now(Path(recorded), uri)
+    return str(now) if now.is_file() else recorded
 
 
 def _odd_file(path: str, recorded: dict[str, str]) -> Iterator[Discrepancy]:

@@ -201,7 +201,8 @@ class RunAuditor:
             except BadManifest as error:
                 return None, [self._said(run, "unreadable", f", {FILE}", str(error), "manifest")]
         if not texts:
-            return None, [self._said(run, "missing", f", {FILE}", f"not among {run.info.artifact_uri}", "manifest")]
+            place = store.artifact_path(run.info.artifact_uri) or run.info.artifact_uri
+            return None, [self._said(run, "missing", f", {FILE}", f"not in {place}", "manifest")]
         words = f"its SHA-256 is {digests[0][:16]}…, the ledger has {str(expected)[:16]}… (entry {entry.seq})"
         return None, [self._said(run, "changed", f", {FILE}", words, "manifest")]
 

@@ -96,6 +96,20 @@ class TestPlaceOfExperiment:
         assert "move mlruns/ away" in str(error.value)
         assert store.experiment_id(store.open_store(), "a new one")
 
+    @pytest.mark.parametrize("how", [shutil.copytree, os.replace])
+    def test_has_the_files_that_came_along(self, how, made, folder, monkeypatch):
+        (made / "mlruns" / "artifacts" / "claims").mkdir(parents=True)
+        how(made, folder / "copy")
+        monkeypatch.chdir(folder / "copy")
+        (address,) = {one.artifact_location for one in store.open_store().search_experiments() if one.name == "claims"}
+        with store.artifact_folder(f"{address}/run/artifacts") as artifacts:
+            assert artifacts == folder / "copy" / "mlruns" / "artifacts" / "claims" / "run" / "artifacts"
+        assert store.lies_now(made / "data" / "claims.csv", address) == folder / "copy" / "data" / "claims.csv"
+        for elsewhere in (folder / "claims.csv", folder / "made by others" / "claims.csv"):
+            assert store.lies_now(elsewhere, address) == elsewhere
+            assert store.artifact_path(elsewhere.as_uri()) == elsewhere
+        assert store.artifact_path("s3://bucket/mlruns/artifacts/claims") is None
+
     def test_is_there_by_a_link_too(self, made, folder, monkeypatch):
         (folder / "link").symlink_to(made)
         monkeypatch.chdir(folder / "link")

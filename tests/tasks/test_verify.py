@@ -11,10 +11,11 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 
 import mlflow
 import pytest
-from audited import METHODS, MODEL, claims, experiment, forget, overtaken_experiment, run_ids
+from audited import METHODS, MODEL, claims, experiment, forget, inside, overtaken_experiment, run_ids
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput
 
@@ -57,6 +58,49 @@ class TestClean:
         before = state()
         assert not found(audited, deep=True)
         assert state() == before
+
+
+class TestCopy:
+    """An auditor copies the folder, or it is moved: MLflow's addresses in it are those of the former place."""
+
+    @pytest.fixture
+    def copied(self, audited, tmp_path):
+        """The current folder, a copy of the other."""
+        shutil.copytree(audited.folder, tmp_path / "copy")
+        with inside(tmp_path / "copy"):
+            yield replace(audited, folder=tmp_path / "copy")
+
+    def test_is_verified_itself_and_not_the_original(self, copied, audited):
+        assert not found(copied, deep=True)
+        run = copied.folder / "mlruns" / "artifacts" / "claims" / copied.runs["claims ls_svm"] / "artifacts"
+        (run / "config.json").write_text("{}")
+        next(copied.folder.glob("mlruns/artifacts/*/models/*/artifacts/model.skops")).unlink()
+        (copied.folder / "claims.csv").write_text("changed")
+        kinds = {finding.subject.rpartition(", ")[2]: finding.kind for finding in found(copied)}
+        assert kinds.items() >= {
+            ("file run/config.json", "changed"),
+            ("file model/model.skops", "missing"),
+            (f"data file {copied.folder / 'claims.csv'}", "changed"),
+        }
+        with inside(audited.folder):
+            assert not found(audited)
+
+    def test_needs_nothing_of_the_original(self, copied, audited, tmp_path):
+        audited.folder.rename(tmp_path / "away")
+        try:
+            assert not found(copied, deep=True)
+            shutil.rmtree(copied.folder / "mlruns" / "artifacts")
+            missing = [finding.message for finding in found(copied) if "lineage.json" in finding.subject]
+            assert len(missing) == len(copied.runs)
+            assert all(words.startswith(f"not in {copied.folder}/mlruns/artifacts/") for words in missing)
+        finally:
+            (tmp_path / "away").rename(audited.folder)
+
+    def test_without_the_data_is_verified_with_those_of_the_original(self, copied, audited):
+        (copied.folder / "claims.csv").unlink()
+        assert not found(copied, deep=True)
+        (audited.folder / "claims.csv").write_text("changed")
+        assert the_only(found(copied)).subject == f"data file {audited.folder / 'claims.csv'}"
 
 
 class TestLegitimate:
@@ -367,7 +411,8 @@ class TestData:
         }
         data = DataFiles()
         section = {"name": "a9a", "sha256": "1" * 64, "raw": [file]}
-        run = {"run_id": "a", "parents": [], "started": "2026-03-01T12:00:00.000+00:00"}
+        place = "mlruns/artifacts/a9a/a/artifacts"
+        run = {"run_id": "a", "parents": [], "started": "2026-03-01T12:00:00.000+00:00", "artifact_uri": place}
         data.take(CheckedRun(None, {"run": run, "data": section}, ()))
         one = the_only(data.check())
         assert (one.kind, one.is_note) == ("missing", True)
