@@ -10,16 +10,16 @@ from rich.console import Console
 from flows.waiting import waiting
 from tasks.configuration import FROM_AFAR
 from tasks.errors import BadInput
+from tasks.flow_runs import AS_TEXT, claim_flow_run
 from tasks.retraining import RetrainConfig, load_retrain_config
 from tasks.scheduler import FLOW, Deployment, deploy, next_time, open_scheduler
 
 
-@flow(name=FLOW)
+@flow(name=FLOW, **AS_TEXT)
 def scheduled_retrain(config: str, force: bool = False) -> State[Any]:
     """Retrain by a config, which is read anew: the path of its file, or the name of a shipped one."""
     from flows.retrain import retrain
     from flows.start import recover
-    from tasks.flow_runs import claim_flow_run
     from tasks.store import check_store
 
     claim_flow_run()

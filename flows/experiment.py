@@ -13,7 +13,7 @@ from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
 from tasks.convert import convert
 from tasks.download import download
 from tasks.errors import RunFailed
-from tasks.flow_runs import claim_flow_run
+from tasks.flow_runs import AS_TEXT, claim_flow_run
 from tasks.log import run_logger
 from tasks.progress import announce
 from tasks.report import write_report
@@ -22,7 +22,7 @@ from tasks.track import TrackedRun, close_run, start_child, track, track_experim
 from tasks.values import ExperimentResult, MethodResult, Prepared
 
 
-@flow(name="experiment", flow_run_name="{config.name}", validate_parameters=False)
+@flow(name="experiment", flow_run_name="{config.name}", validate_parameters=False, **AS_TEXT)
 def run_experiment(config: ExperimentConfig) -> tuple[ExperimentResult, Path]:
     """Run every method on every data set; return the result and where its report is.
 

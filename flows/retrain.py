@@ -14,7 +14,7 @@ from flows.experiment import prepare, run_method
 from tasks import registry, store
 from tasks.decide import Decision
 from tasks.errors import RunFailed
-from tasks.flow_runs import claim_flow_run
+from tasks.flow_runs import AS_TEXT, claim_flow_run
 from tasks.log import run_logger
 from tasks.report import write_report
 from tasks.retraining import (
@@ -45,7 +45,7 @@ class Outcome:
     report: Path | None = None
 
 
-@flow(name="retrain", flow_run_name="retrain {config.model}", validate_parameters=False)
+@flow(name="retrain", flow_run_name="retrain {config.model}", validate_parameters=False, **AS_TEXT)
 def retrain(config: RetrainConfig, force: bool = False, replace_champion: bool = False) -> Outcome:
     """Train a challenger if anything has changed, and promote it if the rules say so.
 

@@ -4,6 +4,7 @@ A process that is killed cannot tell Prefect how its run ended, so the run would
 therefore says at its start whose it is, and the next command ends what nobody works on.
 """
 
+from typing import Any
 from uuid import UUID
 
 from prefect import runtime
@@ -17,6 +18,9 @@ from tasks.recovery import PROCESS, is_gone, this_process
 
 OPEN = (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
 MOST = 200  # that a server gives at a time
+# The exception of a flow that failed Prefect writes to a file in its home whatever is asked for, with all that hangs on
+# it: as text it is type and message, as a pickle every model of the run
+AS_TEXT: dict[str, Any] = {"persist_result": False, "result_serializer": "json"}
 GONE = "Its process ended without saying how."
 
 

@@ -1,5 +1,6 @@
 """More runs: a failing cell, another store, sparse data; of the installed command the quickstart, and one killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -29,8 +30,14 @@ def test_a_failing_cell_is_told_tracked_and_leaves_the_others_alone(aucflow, fol
         "methods: [ls_svm, {solver: sdcd, sampler: u1, params: {max_bytes: 8}}]\n"
         "validation: {folds: 2}\n"
     )
+    kept = Path(os.environ["PREFECT_HOME"]) / "storage"
+    before = set(kept.glob("*"))
     code, out, err = aucflow("run", "flat.yaml")
     assert code == 1
+    (what_prefect_keeps,) = {path.read_text() for path in set(kept.glob("*")) - before}
+    told = json.loads(what_prefect_keeps)
+    assert told["__exc_type__"] == "tasks.errors.RunFailed"
+    assert told["message"].startswith("1 of 2 cells failed")
     errors = [line for line in err.splitlines() if line.startswith("aucflow: ")]
     assert len(errors) == 1
     assert "1 of 2 cells failed" in errors[0]
