@@ -15,6 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from aucsolvers._params import as_generator, check_count, check_positive
 from aucsolvers._rows import FLOATS, check_squares, stored_once
 from aucsolvers._transaction import transactional
+from aucsolvers.process import one_blas_thread
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +148,8 @@ class MWMOTE(BaseOverSampler):
     @transactional
     def fit_resample(self, X, y, **params):
         """Return rows X, shape (n_samples, n_features), and labels y with the rows that are made behind."""
-        return super().fit_resample(X, y, **params)
+        with one_blas_thread():  # scikit-learn's neighbours are OpenMP's, which in a forked process would never end
+            return super().fit_resample(X, y, **params)
 
     def _fit_resample(self, X, y):
         self.check_parameters()

@@ -1,9 +1,10 @@
 """Settings of the whole process that several threads may need at a time, such as how many threads BLAS has."""
 
 import os
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from threading import Lock
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
@@ -46,7 +47,7 @@ class ProcessWide(AbstractContextManager):
 def one_blas_thread():
     """Let BLAS work on one thread: several would divide a product where they like, and its last bits with it."""
     # OpenMP's limit is each thread's own, a pool that all threads share has one limit for all
-    with ThreadpoolController().select(user_api="openmp").limit(limits=1), one_thread_in_shared_pools():
+    with _openmp(len(sys.modules)).limit(limits=1), one_thread_in_shared_pools():
         yield
 
 
@@ -65,6 +66,12 @@ def one_thread_in_shared_pools():
         _take_blas()  # the last to leave may be another thread than the first to enter
         limits.restore_original_limits()
         _take_blas()
+
+
+@lru_cache(maxsize=1)
+def _openmp(n_modules):
+    """Return what sets the threads of the OpenMP libraries; looked for again when modules were imported since."""
+    return ThreadpoolController().select(user_api="openmp")
 
 
 @cache
