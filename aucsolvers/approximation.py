@@ -31,6 +31,7 @@ from aucsolvers._params import (
 from aucsolvers._rows import FULL, checked_rows, filled_up, squared_norms
 from aucsolvers._transaction import transactional
 from aucsolvers.kernel_svm import origin_of, scale_gamma
+from aucsolvers.process import one_thread_in_shared_pools
 
 KERNELS = {"rbf": "rbf", "poly": "polynomial"}  # our name, and KernelSVM's: that of scikit-learn's function
 BLOCK_ROWS = 21 * FULL  # transformed at a time: beside the features only these rows' kernel values take memory
@@ -89,8 +90,8 @@ class KernelFeatures(FormerNames, ClassNamePrefixFeaturesOutMixin, TransformerMi
     draw of 256 rows, one class in a thousand would as a rule not appear at all.
 
     Fit costs O(m^2 d + m^3) for m landmarks, transform O(m d + m^2) a row, stored entries in place of d if X is CSR;
-    features are dense, 8 m bytes a row. The same seed gives the same bits on the same machine, library versions and
-    number of BLAS threads; with several threads a row's features depend on the rows beside it in their last bits.
+    features are dense, 8 m bytes a row. The same seed gives the same bits on the same machine and library versions,
+    and a row has the same features whichever rows come with it: BLAS is kept to one thread.
 
     References
     ----------
@@ -190,10 +191,11 @@ class KernelFeatures(FormerNames, ClassNamePrefixFeaturesOutMixin, TransformerMi
         X = checked_rows(validate_rows(self, X))
         self._refuse_large(self.n_components_, X.shape[0], 0)
         features = np.empty((X.shape[0], self.n_components_))
-        for start in range(0, X.shape[0], BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
-            rows = self._moved(X[block])
-            features[block] = self.nystroem_.transform(filled_up(rows))[: rows.shape[0]] - self.origin_
+        with one_thread_in_shared_pools():
+            for start in range(0, X.shape[0], BLOCK_ROWS):
+                block = slice(start, start + BLOCK_ROWS)
+                rows = self._moved(X[block])
+                features[block] = self.nystroem_.transform(filled_up(rows))[: rows.shape[0]] - self.origin_
         return features
 
     def _refuse_overflow(self, landmarks):

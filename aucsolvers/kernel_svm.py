@@ -52,6 +52,7 @@ from aucsolvers._rows import FULL, as_rows, filled_up, row_scores, squared_norms
 from aucsolvers._stored import StoredColumns
 from aucsolvers._transaction import transactional
 from aucsolvers._width import leave_one_out_gamma
+from aucsolvers.process import one_thread_in_shared_pools
 
 KERNELS = ("rbf", "linear", "poly")
 GAMMAS = ("scale", "loo")
@@ -180,7 +181,7 @@ class KernelSVM(BinaryScorer):
     Memory: ``cache_bytes``, temporary kernel values in blocks of 32 MiB, some 30 vectors of n rows, and X once more in
     float64 (CSR rows only if they are float32), those rows that are not left out twice; never n x n above that. All is
     computed in float64. Scores take O(n_support d) a row, 192 rows at a time, and O(d) with the linear kernel.
-    Nothing is drawn: the same machine, library versions and BLAS threads give the same bits.
+    Nothing is drawn, and BLAS is kept to one thread: the same machine and library versions give the same bits.
 
     References
     ----------
@@ -715,13 +716,14 @@ class Kernel:
     def scores(self, X, support, coefficients):
         """Return what ``expand`` does for the rows of X and of ``support``, FULL rows at a time.
 
-        Products of one shape alone are the same to the last bit whichever rows come together.
+        Products of one shape alone, on one thread, are the same to the last bit whichever rows come together.
         """
         support, scores = self.points(support), np.empty(X.shape[0])
-        for start in range(0, len(scores), FULL):
-            block = slice(start, start + FULL)
-            rows = X[block]
-            scores[block] = self.expand(self.points(filled_up(rows)), support, coefficients)[: rows.shape[0]]
+        with one_thread_in_shared_pools():
+            for start in range(0, len(scores), FULL):
+                block = slice(start, start + FULL)
+                rows = X[block]
+                scores[block] = self.expand(self.points(filled_up(rows)), support, coefficients)[: rows.shape[0]]
         return scores
 
 
