@@ -106,7 +106,7 @@ class BinaryScorer(FormerNames, ClassifierMixin, BaseEstimator):
         read sparse ones twice.
         """
         X = as_writable(well_formed(X))
-        labels = plain_labels(X, y)
+        labels = plain_labels(X, y, None if reset else self.classes_)
         is_known = labels is not None and (reset or _has_known_columns(self, X))
         if is_known and (not (read or sparse.issparse(X)) or squares_are_small(X)):
             know_columns(self, X)
@@ -182,10 +182,18 @@ def know_columns(estimator, X):
     vars(estimator).pop("feature_names_in_", None)  # of an earlier fit, to a frame
 
 
-def plain_labels(X, y):
-    """Return y's two labels if scikit-learn's checks would hand back X and y unchanged if X's values pass, or None."""
-    is_plain = _are_plain(X, FLOATS) and type(y) is np.ndarray and y.shape == X.shape[:1]
-    return two_whole_numbers(y) if is_plain else None
+def plain_labels(X, y, known=None):
+    """Return y's two labels if scikit-learn's checks would hand back X and y unchanged if X's values pass, or None.
+
+    Of a stream whose labels are ``known`` already, rows may come that all have one of them.
+    """
+    if not (_are_plain(X, FLOATS) and type(y) is np.ndarray and y.shape == X.shape[:1]):
+        return None
+    if known is not None and y.dtype == known.dtype and y.dtype.kind in "biuf":
+        of_one = known[known == y[0]]
+        if len(of_one) and (y == of_one).all():
+            return of_one
+    return two_whole_numbers(y)
 
 
 def _has_known_columns(estimator, X):
