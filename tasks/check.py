@@ -151,7 +151,10 @@ def contradictory_labels(keys: np.ndarray, y: np.ndarray) -> Finding | None:
 
 
 def constant_columns(X: pd.DataFrame | csr_matrix, base: int = 1) -> Finding | None:
-    """Find columns of a single value; a missing number does not count, for it is imputed with that value."""
+    """Find columns of a single value; a missing number does not count, for it is imputed with that value.
+
+    That a sparse matrix has some is as usual as that a hash does not hit every number.
+    """
     if isinstance(X, pd.DataFrame):
         names = [n for n in X if X[n].nunique(dropna=X[n].dtype != object) <= 1]
         count = len(names)
@@ -167,11 +170,10 @@ def constant_columns(X: pd.DataFrame | csr_matrix, base: int = 1) -> Finding | N
             "only. "
             "There is nothing to rank by: check the file."
         )
-    message = (
-        f"{count:,} {_plural(count, 'column')} with one value only ({_listed(names, count)}) cannot rank anything. "
-        f"Drop {'it' if count == 1 else 'them'} to save time."
-    )
-    return Finding("constant_column", "warning", message, count, tuple(names))
+    is_table = isinstance(X, pd.DataFrame)
+    advice = f". Drop {'it' if count == 1 else 'them'} to save time." if is_table else ", and may stay."
+    found = f"{count:,} {_plural(count, 'column')} with one value only ({_listed(names, count)}) cannot rank anything"
+    return Finding("constant_column", "warning" if is_table else "info", found + advice, count, tuple(names))
 
 
 def near_constant_columns(X: pd.DataFrame | csr_matrix) -> Finding | None:

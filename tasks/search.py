@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from aucsolvers._transaction import hand_on_interrupt
 from aucsolvers.adapters import scores_by_probability
@@ -259,7 +260,12 @@ def threshold_rule(train: Table, splits: tuple[Split, ...], method: MethodConfig
 
 
 def _width(train: Table, method: MethodConfig, settled: PreprocessingConfig) -> int:
-    """Return how many columns a solver sees: a text has one for each of its values, a piecewise linear number six."""
+    """Return how many columns a solver sees: a text has one for each of its values, a piecewise linear number six.
+
+    Of sparse rows those that have an entry: others have no weight, and a hash's may be millions.
+    """
+    if sparse.issparse(train.X):
+        return len(np.unique(train.X.indices))
     preprocessing = make_preprocessing(train.X, settled, takes_sparse(method)).fit(train.X)
     return transform(preprocessing, train.X[:1]).shape[1]
 

@@ -538,6 +538,17 @@ def test_weights_are_counted_where_the_solver_sees_them(change, scale, rule):
     assert found.threshold_set_on == rule
 
 
+@pytest.mark.parametrize(("n_columns", "rule"), [(2, "out_of_fold_smoothed"), (1, "training")])
+def test_of_sparse_rows_columns_without_an_entry_are_no_weights(n_columns, rule):
+    """A hash into thousands of columns that hit three has three; 36 positive rows in either half are enough for these."""
+    table = blobs(n=360, ratio=5)
+    narrow = sparse.csr_matrix(table.X.to_numpy())
+    more = sparse.random(360, n_columns, density=0.5, format="csr", random_state=0)
+    empty = sparse.csr_matrix((360, 5000))
+    table = Table(sparse.hstack([narrow, empty, more[:, : n_columns - 1]], format="csr"), table.y)
+    assert fitted({"solver": "ls_svm", "grid": [0.1]}, table)[2].threshold_set_on == rule
+
+
 @pytest.mark.parametrize(("n_pos", "rule"), [(39, "out_of_fold_smoothed"), (40, "training")])
 def test_a_threshold_is_set_by_one_rule_in_all_folds_and_in_the_refit(tmp_path, n_pos, rule):
     """Of 39 positive rows folds of four have 29 or 30: decided fold by fold, some models would go by one rule, some by
