@@ -48,10 +48,10 @@ class StoredColumns:
         """Return the SolverResult with its weights, and the arrays of these names in its state, of all columns."""
         if self.kept is None:
             return result
-        state = result.state and result.state | {name: self._widen(result.state[name]) for name in names}
-        return replace(result, w=self._widen(result.w), state=state)
+        state = result.state and result.state | {name: self.widen(result.state[name]) for name in names}
+        return replace(result, w=self.widen(result.w), state=state)
 
-    def _widen(self, array):
+    def widen(self, array):
         wide = np.zeros((*array.shape[:-1], self.n_columns))
         wide[..., self.kept] = array
         return wide

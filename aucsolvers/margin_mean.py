@@ -216,8 +216,8 @@ class MarginMeanSVM(MarginMeanScorer):
 
     "linear" is solved as LinearSVM's problem is, "rbf" as KernelSVM's: see there for cost, memory and the methods'
     sources. "rbf" takes two evaluations of all kernel values more, O(s^2 d), for w0 at the rows and the scores of a row
-    are O(s d), as w0 has all rows in it. The same integer ``random_state`` gives the same bits on the same machine,
-    library versions and BLAS threads; dense and sparse rows the same solution up to rounding.
+    are O(s d), as w0 has all rows in it. The same integer ``random_state`` gives the same bits on the same machine and
+    library versions; dense and sparse rows the same solution up to rounding.
 
     References
     ----------

@@ -60,6 +60,7 @@ from aucsolvers._rows import (
     stored_once,
     with_short_indices,
 )
+from aucsolvers._stored import StoredColumns
 from aucsolvers._transaction import transactional
 
 # Range of projected gradients, whose natural scale is 1, at which descent first looks whether it has arrived: where the
@@ -168,7 +169,7 @@ class LinearSVM(LinearScorer):
     A visit costs O(stored entries of the row), a certificate O(nnz + n log n), a Newton step O(nnz + n + f d^2 + d^3)
     for f free rows, 0 < alpha_i < U_i: about d of them with the hinge, all of margin below 1 with the squared hinge.
     Memory: some 20 vectors of n rows beside X, and two d x d matrices; dense X with less than 30 % non-zero entries is
-    copied to CSR, which is then faster. Rows with zero weight are left out.
+    copied to CSR, which is then faster. Rows with zero weight are left out, and sparse columns without an entry.
 
     After a pass of algorithm 3 the active rows with 0 < alpha_i < U_i are swept, until their gradients' range is a
     third of the pass's: the primal objective is as far off as they are, the dual's by their squares only. Where no
@@ -286,6 +287,25 @@ def solve_linear_svm(
     ``state`` holds ``alpha`` and ``w``, all that is needed to go on. Without ``newton`` this is coordinate descent
     alone.
     """
+    columns = StoredColumns.of(X)
+    if columns.kept is not None:
+        found = solve_linear_svm(
+            columns.rows(X),
+            y,
+            cost,
+            squared=squared,
+            fit_intercept=fit_intercept,
+            tol=tol,
+            relative=relative,
+            max_iter=max_iter,
+            rng=rng,
+            newton=newton,
+            alpha=alpha,
+            w=_in_columns(columns, w),
+            linear_term=_in_columns(columns, linear_term),
+        )
+        state = found.state | {"w": np.append(columns.widen(found.state["w"][:-1]), found.state["w"][-1])}
+        return replace(columns.widened(found), state=state)
     problem, basis, wide = _pose(X, y, cost, squared, fit_intercept, linear_term), None, newton and is_wide(X)
     visits = len(y) ** 2 // SPAN_VISITS if wide else problem.newton_visits() if newton else np.inf
     run = _Run(problem, tol, relative, max_iter, scaling=visits == np.inf)
@@ -324,6 +344,12 @@ def solve_linear_svm(
     if basis is None:
         return found
     return replace(found, w=basis @ found.w, state=found.state | {"w": _turned(basis, found.state["w"])})
+
+
+def _in_columns(columns, w):
+    """Return weights of all columns in those that are stored, that of the constant feature as it is."""
+    fits = w is not None and len(w) == columns.n_columns + 1
+    return np.append(w[columns.kept], w[-1]) if fits else None
 
 
 def _turned(matrix, w):

@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from aucsolvers import LSSVM, SPDAM, SVMOR, ZOVR
+from aucsolvers import LSSVM, SPDAM, SVMOR, ZOVR, LinearSVM, MarginMeanSVM
 from aucsolvers._stored import MANY_COLUMNS, StoredColumns
 
 HASHED = 2**20  # columns of scikit-learn's HashingVectorizer
@@ -17,6 +17,9 @@ SOLVERS = [
     LSSVM(1e-2),
     SPDAM(1e-1, max_iter=3000, warm_start=True, random_state=0),
     ZOVR(certify=True, tol=1e-2, random_state=0),
+    LinearSVM(loss="hinge", warm_start=True, random_state=0),
+    LinearSVM(warm_start=True, random_state=0),
+    MarginMeanSVM(random_state=0),
 ]
 
 
@@ -53,7 +56,7 @@ def test_empty_columns_change_no_bit(solver, dtype):
         assert model.n_iter_ == narrow.n_iter_
 
 
-@pytest.mark.parametrize("solver", [SOLVERS[0], SOLVERS[4]], ids=["SVMOR", "SPDAM"])
+@pytest.mark.parametrize("solver", [SOLVERS[0], SOLVERS[4], SOLVERS[6]], ids=["SVMOR", "SPDAM", "LinearSVM"])
 def test_weights_of_columns_that_have_lost_their_entries_are_no_start(solver):
     """Rows in other columns: what was learnt of the first ones is not kept in the model."""
     X, y = words()

@@ -540,7 +540,7 @@ def test_weights_are_counted_where_the_solver_sees_them(change, scale, rule):
 
 @pytest.mark.parametrize(("n_columns", "rule"), [(2, "out_of_fold_smoothed"), (1, "training")])
 def test_of_sparse_rows_columns_without_an_entry_are_no_weights(n_columns, rule):
-    """A hash into thousands of columns that hit three has three; 36 positive rows in either half are enough for these."""
+    """A hash that hits three of thousands has three weights; 36 positive rows in either half are enough."""
     table = blobs(n=360, ratio=5)
     narrow = sparse.csr_matrix(table.X.to_numpy())
     more = sparse.random(360, n_columns, density=0.5, format="csr", random_state=0)
