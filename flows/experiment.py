@@ -70,7 +70,11 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
     try:
         result = compute(prepared, method, config, seed)
         track(child, prepared.dataset, method, result, config, seed)
-        return replace(result, run_id=child.run_id, manifest_sha256=close_run(child, "FINISHED"))
+        digest = close_run(child, "FINISHED")
+        # of a million features, what the folds of a few methods have fitted takes gigabytes, and is recorded by now
+        models = tuple(replace(model, pipeline=None) for model in result.models)
+        samples = tuple(replace(sample, preprocessing=None) for sample in result.samples)
+        return replace(result, models=models, samples=samples, run_id=child.run_id, manifest_sha256=digest)
     except Exception as error:
         if is_stopped(error):
             close_run(child, "KILLED", "interrupted")

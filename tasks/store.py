@@ -102,7 +102,7 @@ def lies_now(path: Path, uri: str) -> Path:
     now there is nothing, or the original, which may differ.
     """
     address, here = _local_path(uri), FOLDER.resolve().parent
-    if address is None or not is_local():
+    if address is None or not (is_local() and exists()):
         return path
     roots = (above.parent.parent for above in address.parents if above.parts[-2:] == (FOLDER.name, "artifacts"))
     former = next(roots, here)

@@ -219,7 +219,7 @@ class Sample:
     n_neg: int
     n_neg_before: int
     scheme: str  # what the sampler did: "auto" has become "u1" or "u2"
-    preprocessing: Any  # fitted scikit-learn transformer
+    preprocessing: Any  # fitted scikit-learn transformer; None once recorded
     added: MadeRows | None = None
     n_pos_before: int | None = None  # None: all of them were kept
 
@@ -247,7 +247,9 @@ class FittedModel:
     """A fitted pipeline with what chose it and what certifies it."""
 
     fold: int
-    pipeline: Any  # Pipeline(preprocessing, kernel if any, solver), without the sampler; a committee is one solver
+    # Pipeline(preprocessing, kernel if any, solver), without the sampler, a committee being one solver; a fold's is None
+    # once recorded
+    pipeline: Any
     chosen: dict[str, Any]  # {"lam": 1e-3} or {"C": 1.0}, and "gamma_factor" with a kernel
     search: dict[str, list[Any]]  # "value" (the first parameter's), the other parameters', "mean", "sd" of inner scores
     threshold: float

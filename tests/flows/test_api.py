@@ -73,6 +73,17 @@ def test_folds_hang_on_seed_and_name_and_not_on_the_bytes_of_the_frame(tmp_path,
     assert len(list((tmp_path / "home" / "frames").iterdir())) == 2
 
 
+def test_what_folds_have_fitted_is_let_go_once_it_is_recorded(tmp_path, monkeypatch):
+    """Of a million features, that of a few methods took gigabytes until the last one had ended."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
+    frame = claims()
+    (cell,) = run(frame, "fraud", positive="yes", methods=("u1+ls_svm",), folds=2).results
+    assert cell.final.pipeline.decision_function(frame.drop(columns="fraud")).shape == (len(frame),)
+    assert [model.pipeline for model in cell.models] == [None] * 2
+    assert [sample.preprocessing for sample in cell.samples] == [None] * 3
+
+
 def test_a_file_keeps_its_own_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))
