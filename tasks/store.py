@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -102,11 +102,25 @@ def lies_now(path: Path, uri: str) -> Path:
     now there is nothing, or the original, which may differ.
     """
     address, here = _local_path(uri), FOLDER.resolve().parent
-    if address is None or not (is_local() and exists()):
+    if address is None or not is_local():
         return path
     roots = (above.parent.parent for above in address.parents if above.parts[-2:] == (FOLDER.name, "artifacts"))
     former = next(roots, here)
-    return here / path.relative_to(former) if path.is_relative_to(former) else path
+    if former == here or not path.is_relative_to(former) or not _has_come_from(former, here):
+        return path
+    return here / path.relative_to(former)
+
+
+def _has_come_from(former: Path, here: Path) -> bool:
+    """Tell whether the store here was in another folder: there is none any more, or one that began as this one did."""
+    began, begins = (_first_entry(Ledger(folder / FOLDER.name / "ledger").path) for folder in (former, here))
+    return began in (b"", begins)
+
+
+def _first_entry(path: Path) -> bytes:
+    with suppress(FileNotFoundError), path.open("rb") as lines:
+        return lines.readline()
+    return b""
 
 
 def _local_path(uri: str) -> Path | None:

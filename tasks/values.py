@@ -247,7 +247,7 @@ class FittedModel:
     """A fitted pipeline with what chose it and what certifies it."""
 
     fold: int
-    # Pipeline(preprocessing, kernel if any, solver), without the sampler, a committee being one solver; a fold's is None
+    # Pipeline(preprocessing, kernel if any, solver), without the sampler, a committee being one solver; of a fold None
     # once recorded
     pipeline: Any
     chosen: dict[str, Any]  # {"lam": 1e-3} or {"C": 1.0}, and "gamma_factor" with a kernel

@@ -110,6 +110,18 @@ class TestPlaceOfExperiment:
             assert store.artifact_path(elsewhere.as_uri()) == elsewhere
         assert store.artifact_path("s3://bucket/mlruns/artifacts/claims") is None
 
+    def test_is_nowhere_else_for_another_store(self, made, folder, monkeypatch):
+        """Two stores, two ledgers: whoever has an address of the one may stand in the folder of the other."""
+        for name in ("made", "other"):
+            (folder / name).mkdir(exist_ok=True)
+            monkeypatch.chdir(folder / name)
+            store.open_store()
+            store.ledger().append("run", f"of {name}", "finished")
+        place = made / "mlruns" / "artifacts" / "claims"
+        assert store.artifact_path(place.as_uri()) == place
+        monkeypatch.chdir(folder)  # without a store
+        assert store.artifact_path(place.as_uri()) == place
+
     def test_is_there_by_a_link_too(self, made, folder, monkeypatch):
         (folder / "link").symlink_to(made)
         monkeypatch.chdir(folder / "link")
