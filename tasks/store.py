@@ -112,13 +112,13 @@ def lies_now(path: Path, uri: str) -> Path:
 
 
 def _has_come_from(former: Path, here: Path) -> bool:
-    """Tell whether the store here was in another folder: there is none any more, or one that began as this one did."""
+    """Tell whether the store here was in another folder: none is seen there now, or one that began as this one did."""
     began, begins = (_first_entry(Ledger(folder / FOLDER.name / "ledger").path) for folder in (former, here))
     return began in (b"", begins)
 
 
 def _first_entry(path: Path) -> bytes:
-    with suppress(FileNotFoundError), path.open("rb") as lines:
+    with suppress(OSError), path.open("rb") as lines:  # also where another may not read it
         return lines.readline()
     return b""
 
