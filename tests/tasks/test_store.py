@@ -97,27 +97,29 @@ class TestPlaceOfExperiment:
         assert store.experiment_id(store.open_store(), "a new one")
 
     @pytest.mark.parametrize("how", [shutil.copytree, os.replace])
-    def test_has_the_files_that_came_along(self, how, made, folder, monkeypatch):
-        (made / "mlruns" / "artifacts" / "claims").mkdir(parents=True)
-        how(made, folder / "copy")
+    def test_has_the_files_that_came_along(self, how, folder, monkeypatch):
+        (folder / "made").mkdir()
+        monkeypatch.chdir(folder / "made")
+        store.ledger().append("run", "the first", "finished")
+        place = folder / "made" / "mlruns" / "artifacts" / "claims"
+        how(folder / "made", folder / "copy")
         monkeypatch.chdir(folder / "copy")
-        (address,) = {one.artifact_location for one in store.open_store().search_experiments() if one.name == "claims"}
-        with store.artifact_folder(f"{address}/run/artifacts") as artifacts:
+        with store.artifact_folder(f"{place.as_uri()}/run/artifacts") as artifacts:
             assert artifacts == folder / "copy" / "mlruns" / "artifacts" / "claims" / "run" / "artifacts"
-        assert store.lies_now(made / "data" / "claims.csv", address) == folder / "copy" / "data" / "claims.csv"
+        data = folder / "made" / "data" / "claims.csv"
+        assert store.lies_now(data, place.as_uri()) == folder / "copy" / "data" / "claims.csv"
         for elsewhere in (folder / "claims.csv", folder / "made by others" / "claims.csv"):
-            assert store.lies_now(elsewhere, address) == elsewhere
+            assert store.lies_now(elsewhere, place.as_uri()) == elsewhere
             assert store.artifact_path(elsewhere.as_uri()) == elsewhere
         assert store.artifact_path("s3://bucket/mlruns/artifacts/claims") is None
 
-    def test_is_nowhere_else_for_another_store(self, made, folder, monkeypatch):
+    def test_is_nowhere_else_for_another_store(self, folder, monkeypatch):
         """Two stores, two ledgers: whoever has an address of the one may stand in the folder of the other."""
         for name in ("made", "other"):
-            (folder / name).mkdir(exist_ok=True)
+            (folder / name).mkdir()
             monkeypatch.chdir(folder / name)
-            store.open_store()
             store.ledger().append("run", f"of {name}", "finished")
-        place = made / "mlruns" / "artifacts" / "claims"
+        place = folder / "made" / "mlruns" / "artifacts" / "claims"
         assert store.artifact_path(place.as_uri()) == place
         monkeypatch.chdir(folder)  # without a store
         assert store.artifact_path(place.as_uri()) == place
