@@ -42,7 +42,7 @@ class StoredColumns:
         """Return the state with the arrays of these names, of all columns, in these; None if there is none."""
         if self.kept is None or state is None:
             return state
-        return state | {name: state[name][..., self.kept] for name in names if name in state}
+        return state | {name: self.narrow(state[name]) for name in names if name in state}
 
     def widened(self, result, names=()):
         """Return the SolverResult with its weights, and the arrays of these names in its state, of all columns."""
@@ -51,7 +51,14 @@ class StoredColumns:
         state = result.state and result.state | {name: self.widen(result.state[name]) for name in names}
         return replace(result, w=self.widen(result.w), state=state)
 
+    def narrow(self, array):
+        """Return an array of all columns, its last axis, in these."""
+        return array if self.kept is None else array[..., self.kept]
+
     def widen(self, array):
+        """Return an array of these columns with zeros for all others."""
+        if self.kept is None:
+            return array
         wide = np.zeros((*array.shape[:-1], self.n_columns))
         wide[..., self.kept] = array
         return wide

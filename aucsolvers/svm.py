@@ -288,30 +288,12 @@ def solve_linear_svm(
     alone.
     """
     columns = StoredColumns.of(X)
-    if columns.kept is not None:
-        found = solve_linear_svm(
-            columns.rows(X),
-            y,
-            cost,
-            squared=squared,
-            fit_intercept=fit_intercept,
-            tol=tol,
-            relative=relative,
-            max_iter=max_iter,
-            rng=rng,
-            newton=newton,
-            alpha=alpha,
-            w=_in_columns(columns, w),
-            linear_term=_in_columns(columns, linear_term),
-        )
-        state = found.state | {"w": np.append(columns.widen(found.state["w"][:-1]), found.state["w"][-1])}
-        return replace(columns.widened(found), state=state)
+    X, w, linear_term = columns.rows(X), _in_columns(columns, w), _in_columns(columns, linear_term)
     problem, basis, wide = _pose(X, y, cost, squared, fit_intercept, linear_term), None, newton and is_wide(X)
     visits = len(y) ** 2 // SPAN_VISITS if wide else problem.newton_visits() if newton else np.inf
     run = _Run(problem, tol, relative, max_iter, scaling=visits == np.inf)
     alpha = problem.feasible(alpha)
-    fits = w is not None and len(w) == X.shape[1] + 1
-    run.certify(alpha, problem.primal(alpha), problem.weights_to_start_from(w) if fits else None)
+    run.certify(alpha, problem.primal(alpha), None if w is None else problem.weights_to_start_from(w))
     # 1. Coordinate descent, to the end or for half as long as Newton's steps would take.
     _descend(run, alpha, rng, visits)
     if wide and not (run.done and len(y) ** 2 > POLISHED_ENTRIES):
@@ -341,15 +323,18 @@ def solve_linear_svm(
             _take_newton_steps(run)
         run.tol = tol
     found = run.result()
-    if basis is None:
-        return found
-    return replace(found, w=basis @ found.w, state=found.state | {"w": _turned(basis, found.state["w"])})
+    if basis is not None:
+        found = replace(found, w=basis @ found.w, state=found.state | {"w": _turned(basis, found.state["w"])})
+    known = found.state["w"]
+    state = found.state | {"w": np.append(columns.widen(known[:-1]), known[-1])}
+    return replace(found, w=columns.widen(found.w), state=state)
 
 
 def _in_columns(columns, w):
-    """Return weights of all columns in those that are stored, that of the constant feature as it is."""
-    fits = w is not None and len(w) == columns.n_columns + 1
-    return np.append(w[columns.kept], w[-1]) if fits else None
+    """Return weights of all columns in those that are stored, and the constant feature's; None if they do not fit."""
+    if w is None or len(w) != columns.n_columns + 1:
+        return None
+    return np.append(columns.narrow(w[:-1]), w[-1])
 
 
 def _turned(matrix, w):

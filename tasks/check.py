@@ -155,7 +155,8 @@ def constant_columns(X: pd.DataFrame | csr_matrix, base: int = 1) -> Finding | N
 
     That a sparse matrix has some is as usual as that a hash does not hit every number.
     """
-    if isinstance(X, pd.DataFrame):
+    is_table = isinstance(X, pd.DataFrame)
+    if is_table:
         names = [n for n in X if X[n].nunique(dropna=X[n].dtype != object) <= 1]
         count = len(names)
     else:
@@ -170,7 +171,6 @@ def constant_columns(X: pd.DataFrame | csr_matrix, base: int = 1) -> Finding | N
             "only. "
             "There is nothing to rank by: check the file."
         )
-    is_table = isinstance(X, pd.DataFrame)
     advice = f". Drop {'it' if count == 1 else 'them'} to save time." if is_table else ", and may stay."
     found = f"{count:,} {_plural(count, 'column')} with one value only ({_listed(names, count)}) cannot rank anything"
     return Finding("constant_column", "warning" if is_table else "info", found + advice, count, tuple(names))
