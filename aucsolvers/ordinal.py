@@ -10,6 +10,7 @@ has the dual, with v(a) = 1/k sum_ij a_ij z_ij,
 
 Dual variables that are the slopes of a smooth loss at some w come as sums over the pairs in and beyond a *band* of u,
 row by row: sorting the scores of the smaller class and locating those of the larger among them finds all of these sums.
+Where all slopes are below 1, D depends on their sums per row only: the hard-margin SVM of the rows solves the problem.
 From top to bottom: estimator, drivers, certified points, Newton's system, cutting planes, kernels.
 """
 
@@ -42,6 +43,7 @@ from aucsolvers._rows import (
 )
 from aucsolvers._stored import StoredColumns
 from aucsolvers._transaction import transactional
+from aucsolvers.svm import descend_with_free_bias
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +135,8 @@ class SVMOR(LinearScorer):
     gap_unit_ : float
         max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
     n_iter_ : int
-        Newton steps or cutting planes. Newton takes 0 where a warm start was within tol already; planes are made anew.
+        Newton steps, looks at descent on its way, or cutting planes. Newton takes 0 where a warm start was within tol
+        already; planes and descent are made anew.
     status_ : {"converged", "max_iter", "diverged"}
         Whether dual_gap_ came down to what tol asks for. "max_iter" also if rounding stopped progress before,
         "diverged" where objective_ overflowed.
@@ -162,6 +165,9 @@ class SVMOR(LinearScorer):
     system in O(r^3) where r <= 1024, of classes far apart 2048, else conjugate gradients, one product with these rows
     and their transpose each. With the squared hinge these are tried before a matrix, for half of its price at most,
     with the last one's factor as preconditioner.
+    With the hinge and more features, descent along the rows' dual variables comes first, O(stored values) a pass: where
+    it tells the classes apart and no pair's slope has to be 1, it solves the pairs' problem, in tens to hundreds of
+    passes; else it is soon given up.
     At most 1024 dense rows of more features are first brought into coordinates of their span, O(n^2 d), and sparse rows
     into the columns that have an entry, if many have none.
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
@@ -170,7 +176,8 @@ class SVMOR(LinearScorer):
     touches the certificate, which is of all rows. Memory: a copy of the rows (for conjugate gradients a second one
     of those in the band), in float64 also where X is float32 (the products with them run at BLAS's speed in one
     precision only, and a gap of 1e-6 is out of float32's reach), the n_min x d sums behind the matrix, or planes x d.
-    Nothing is drawn: the same input gives the same bits on the same machine and library versions.
+    Nothing but the order of descent is drawn, from a fixed seed: the same input gives the same bits on the same machine
+    and library versions.
 
     References
     ----------
@@ -179,6 +186,9 @@ class SVMOR(LinearScorer):
        search towards the master problem's optimum, and the next plane between the two.
     .. [3] Lee, Lin, "Large-scale linear RankSVM", Neural Computation 26(4), 2014: Newton's method without pairs, for
        the squared hinge.
+    .. [4] Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale linear SVM", ICML
+       2008: the descent. Rockafellar, SIAM J. Control Optim. 14, 1976: the bias by proximal points. Gale, Pacific J.
+       Math. 7, 1957; Ryser, Canad. J. Math. 9, 1957: which sums per row are those of slopes in [0, 1].
 
     Examples
     --------
@@ -255,6 +265,8 @@ def newton(X, y, lam, loss, tol, max_iter, state=None):
     problem = _pose(X, y, lam, loss)
     run = _Run(problem, tol, max_iter)
     point = _first_point(run, problem, state)
+    if problem.has_many_features and not (problem.squared or run.done):
+        _separate(run, problem, X, y)
     # warm or small: start here; large and cold: the optimum on fewer rows is near, and comes at their price
     near = None if point.w.any() or run.done else _optimum_of_fewer(problem, max_iter)
     if near is not None:
@@ -301,6 +313,44 @@ def _first_point(run, problem, state=None):
         return point
     # a narrow band is one to end in: from weights that are not its optimum it takes more steps than wide ones before it
     return problem.balance(problem.change_width(point, WIDEST), run.target)
+
+
+def _separate(run, problem, X, y):
+    """Show the run the SVM of the rows, whose bias is free, for as long as it is the pairs' problem as well.
+
+    Where no slope has to be 1, of a pair only its rows' sums of slopes count. If slopes with the sums that the SVM's
+    dual variables are exist, they are a dual point, and its hard margin's weights violate no pair's. With many features
+    and a small lam classes are nearly always so far apart, and rows are far fewer than pairs at the kink.
+    """
+    in_few, _ = _smaller_class(y)
+    n_few = np.count_nonzero(in_few)
+    rows = X if sparse.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
+    # the SVM's margin is 2: its alpha is twice the sum of a row's slopes over lam k, and these are at most 1
+    cost = 2.0 / problem.lam / np.where(in_few, n_few, len(y) - n_few)
+    for alpha, w in descend_with_free_bias(rows, np.where(y > 0, 1.0, -1.0), cost, np.random.default_rng(0)):
+        slopes = 0.5 * problem.lam * problem.k * alpha
+        of_few, of_many = slopes[in_few], slopes[~in_few]
+        total = min(of_few.sum(), of_many.sum())
+        of_few *= total / of_few.sum()
+        of_many *= total / of_many.sum()
+        point = problem.look_apart(w, of_few, of_many) if _are_sums_of_slopes(of_few, of_many) else None
+        if point is None:
+            return
+        run.count(point)
+        if run.done:
+            return
+
+
+def _are_sums_of_slopes(of_few, of_many):
+    """Tell whether there are slopes in [0, 1] of all pairs with these sums, of equal totals (Gale 1957; Ryser 1957).
+
+    There are if no number of rows of the few, those of the largest sums first, have more than the many can give them.
+    """
+    largest_first, ordered = np.cumsum(np.sort(of_few)[::-1]), np.sort(of_many)
+    below, counts = np.append(0.0, np.cumsum(ordered)), np.arange(1, len(of_few) + 1)
+    place = np.searchsorted(ordered, counts)
+    shared = below[place] + counts * (len(ordered) - place)
+    return bool(np.all(largest_first <= (1.0 + FINEST) * shared))
 
 
 def _optimum_of_fewer(problem, max_iter):
@@ -559,9 +609,7 @@ def _pose(X, y, lam, loss):
     z_ij = x_i - x_j = (-x_j) - (-x_i): if the negatives are fewer, they take the positives' place with their signs
     changed. Differences do not see a common shift, rounding does: dense rows are moved to where it is small.
     """
-    positive = y > 0
-    swapped = 2 * np.count_nonzero(positive) > len(y)
-    sign, in_few = -1.0 if swapped else 1.0, positive != swapped
+    in_few, sign = _smaller_class(y)
     if sparse.issparse(X):
         few, many = split_classes(X, np.where(in_few, 1.0, -1.0))
         few = few.astype(np.float64, copy=False)
@@ -575,6 +623,13 @@ def _pose(X, y, lam, loss):
         _split_about(centre, sign, X, in_few, few, many)
     sample = max(LEAST_SAMPLE, SAMPLE * X.shape[1])
     return _Problem(few, many, lam, loss == "squared_hinge", sample)
+
+
+def _smaller_class(y):
+    """Return which rows are of the smaller class, and 1.0, or -1.0 if that is the negative one."""
+    positive = y > 0
+    swapped = 2 * np.count_nonzero(positive) > len(y)
+    return positive != swapped, -1.0 if swapped else 1.0
 
 
 class _LastHessian:
@@ -714,6 +769,21 @@ class _Problem:
         objective = 0.5 * self.lam * inner(w, w) + band.loss
         shorter = replace(point, w=w, s_few=s_few, s_many=s_many, band=band, objective=objective)
         return replace(point, band_part=band_part, newton_part=newton_part, shorter=shorter)
+
+    def look_apart(self, w, of_few, of_many):
+        """Return the point at the multiple of w whose smallest margin is 1, certified by slopes with these sums.
+
+        None if w does not tell the classes apart.
+        """
+        s_few, s_many = self.scores(w)
+        margin = s_few.min() - s_many.max()
+        if margin <= 0.0:
+            return None
+        scale = 1.0 / margin
+        s_few, s_many = scale * s_few, scale * s_many
+        slope = of_few.sum() / self.k
+        band = replace(self.band(s_few, s_many, 0.0), of_few=of_few, of_many=of_many, slope=slope, magnified=1.0)
+        return self._weigh(scale * w, s_few, s_many, band, self.pull(of_few, of_many), 1.0)
 
     def narrow(self, point, tol, power):
         """Return the point after a Newton step into a narrower band, from about the minimum in its own.

@@ -66,6 +66,12 @@ from aucsolvers._transaction import transactional
 # Range of projected gradients, whose natural scale is 1, at which descent first looks whether it has arrived: where the
 # gap is about tol * P, which is at some so many times tol, but between these. From there on the gap decides.
 FIRST_RANGE, LEAST_RANGE, LARGEST_RANGE = 20.0, 1e-3, 0.1
+# Of descent with a free bias: the square of its constant feature, relative to the mean row's and over the root of the
+# smaller class, and most passes before the next bias; most products of the first systems of equations, how many times
+# more after too few, and how often a step that bounds cut is halved; range of gradients, and visits a row, at most.
+FREE_BIAS, FREE_PASSES = 0.05, 10
+FREE_PRODUCTS, MORE_PRODUCTS, HALVINGS = 30, 2, 5
+FREE_RANGE, FREE_TIGHTENING, LEAST_FREE_RANGE, FREE_VISITS = 1.0, 0.1, 1e-9, 5000
 LONGEST_BLIND = 8  # times as many visits as at the last look: then look again, whatever the passes meet
 LEAST_ERROR = 0.1  # that a look may teach: one that was lucky must not make all others come too early
 # After a pass the free rows, mostly few, are swept until their gradients' range is such a part of the pass's, but at
@@ -373,6 +379,42 @@ def _descend(run, alpha, rng, max_visits):
             pg_range *= min(0.5, max(TIGHTEST, run.target / run.point.gap)) if run.point.gap > 0 else 0.5
     if run.certified_at < run.updates:
         run.certify(alpha, w)
+
+
+def descend_with_free_bias(X, y, cost, rng):
+    """Yield dual points with the hinge and a bias that is in no norm, each nearer to the optimum: alpha, and w(alpha).
+
+    Arguments as of ``solve_linear_svm``; ends when the rows have been visited FREE_VISITS times. With such a bias
+    sum_i y_i alpha_i is 0 at the optimum. In place of b^2, P has ((b - b_k) / beta)^2, with beta as the constant
+    feature: b_k follows b (the proximal point algorithm). Between passes, a system of equations for the free rows.
+    """
+    posed, n = _pose(X, y, cost, False, True), len(y)
+    squares, n_smaller = squared_norms(posed.X), min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
+    beta = float(np.sqrt(FREE_BIAS * squares.mean() / np.sqrt(n_smaller)))
+    with np.errstate(divide="ignore"):
+        posed.constants[:, 3] = 1.0 / (squares + beta**2)
+    fixed, alpha, w = (posed.rows, posed.constants, beta), np.zeros(n), np.zeros(posed.X.shape[1] + 1)
+    order, free = np.arange(n, dtype=np.uint32), np.empty(n, dtype=np.uint32)
+    n_active, high, low = n, np.inf, -np.inf
+    pg_range, left, most = FREE_RANGE, FREE_VISITS * n, FREE_PRODUCTS
+    while left > 0 and pg_range >= LEAST_FREE_RANGE:
+        draws = rng.integers(2**32, size=max(2 * n, FEWEST_DRAWS), dtype=np.uint32)
+        _, visits, n_active, high, low, spread, _ = _passes(
+            *fixed, alpha, w, order, free, n_active, high, low, draws, pg_range, FREE_PASSES
+        )
+        left -= visits
+        closed = spread <= pg_range
+        if not closed:
+            inside = np.flatnonzero((alpha > 0.0) & (alpha < posed.upper)).astype(np.uint32)
+            products, too_few = _solve_free(*fixed, alpha, w, inside, most)
+            left -= len(inside) * products
+            most = MORE_PRODUCTS * most if too_few else FREE_PRODUCTS
+        w[-1] += beta * float(alpha @ y)
+        if closed and n_active == n:
+            yield alpha, posed.weights_to_publish(w)[:-1]
+            pg_range *= FREE_TIGHTENING
+        if closed:
+            n_active, high, low = n, np.inf, -np.inf
 
 
 class _Foresight:
@@ -810,6 +852,68 @@ def _pass(rows, constants, bias, alpha, w, order, n_active, high, low):
             w[-1] += step * bias
         position += 1
     return n_active, top, bottom, met
+
+
+@kernel(fastmath=REDUCE)
+def _solve_free(rows, constants, bias, alpha, w, free, most):
+    """Move the free rows' alpha to where their gradients are about 0, or as far towards it as the dual rises.
+
+    By conjugate gradients, each variable in units of its own step, and cut at the bounds. Updates alpha and w in place;
+    returns the products, and whether more of them, rather than other free rows, would have led further.
+    """
+    n, last = free.size, w.size - 1
+    residual, search, direction, image = np.empty(n), np.empty(n), np.zeros(n), np.empty_like(w)
+    norm = 0.0
+    for k in range(n):
+        i = free[k]
+        residual[k] = 1.0 - constants[i, 0] * (dot(rows, i, w) + bias * w[last])
+        search[k] = constants[i, 3] * residual[k]
+        norm += residual[k] * search[k]
+    target, products = ACCURACY * ACCURACY * norm, 0
+    while products < most and norm > 0.0:
+        products += 1
+        image[:] = 0.0
+        for k in range(n):
+            signed = constants[free[k], 0] * search[k]
+            add(rows, free[k], signed, image)
+            image[last] += signed * bias
+        along = inner(image, image)
+        if not along > 0.0:
+            break
+        step, old, norm = norm / along, norm, 0.0
+        for k in range(n):
+            i = free[k]
+            direction[k] += step * search[k]
+            residual[k] -= step * constants[i, 0] * (dot(rows, i, image) + bias * image[last])
+            norm += constants[i, 3] * residual[k] * residual[k]
+        if norm <= target:
+            break
+        for k in range(n):
+            search[k] = constants[free[k], 3] * residual[k] + norm / old * search[k]
+    reach, moved, is_cut = 1.0, np.empty(n), False
+    for halvings in range(HALVINGS + 1):
+        if halvings == HALVINGS:  # up to the first bound only, where the dual has risen for certain
+            for k in range(n):
+                room = constants[free[k], 1] - alpha[free[k]] if direction[k] > 0.0 else alpha[free[k]]
+                if reach * abs(direction[k]) > room:
+                    reach = room / abs(direction[k])
+        image[:] = 0.0
+        gained = 0.0
+        for k in range(n):
+            i = free[k]
+            there = alpha[i] + reach * direction[k]
+            is_cut |= there < 0.0 or there > constants[i, 1]
+            moved[k] = min(max(there, 0.0), constants[i, 1]) - alpha[i]
+            gained += moved[k]
+            add(rows, i, constants[i, 0] * moved[k], image)
+            image[last] += constants[i, 0] * moved[k] * bias
+        if gained > inner(w, image) + 0.5 * inner(image, image):
+            break
+        reach *= 0.5
+    for k in range(n):
+        alpha[free[k]] = min(max(alpha[free[k]] + moved[k], 0.0), constants[free[k], 1])
+    add_scaled(w, 1.0, image)
+    return products, norm > target and not is_cut
 
 
 @kernel()

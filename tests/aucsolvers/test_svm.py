@@ -14,14 +14,14 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_sv
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import svm as module
 from aucsolvers._params import as_generator
 from aucsolvers.kernel_svm import KernelSVM
 from aucsolvers.margin_mean import MarginMeanSVM
-from aucsolvers.svm import LinearSVM, solve_linear_svm
+from aucsolvers.svm import LinearSVM, descend_with_free_bias, solve_linear_svm
 
 LOSSES = ["hinge", "squared_hinge"]
 
@@ -872,3 +872,55 @@ def test_where_nothing_is_better_than_a_constant_that_is_said(loss, intercept):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LinearSVM(0.01, class_weight="balanced", random_state=0).fit(rng.normal(size=(400, 3)) + y[:, None], y)
+
+
+class TestFreeBias:
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize(
+        ("shape", "cost"), [((300, 5), 0.01), ((300, 5), 1.0), ((60, 200), 1e-3), ((60, 200), 0.01), ((60, 200), 1e6)]
+    )
+    def test_the_optimum_is_libsvms_whose_bias_is_in_no_norm(self, form, shape, cost):
+        rng = np.random.default_rng(0)
+        y = np.where(rng.random(shape[0]) < 0.2, 1.0, -1.0)
+        X = rng.normal(size=shape) + 0.5 * y[:, None] + 3.0
+        weights = rng.uniform(0.5, 2.0, size=len(y))
+        machine = SVC(kernel="linear", C=cost, tol=1e-10).fit(X, y, sample_weight=weights)
+        foreign = np.sum(np.abs(machine.dual_coef_)) - 0.5 * np.sum(machine.coef_**2)
+        found = []
+        for alpha, w in descend_with_free_bias(form(X), y, cost * weights, np.random.default_rng(0)):
+            assert alpha.min() >= 0.0 and np.all(alpha <= cost * weights)
+            assert_allclose(w, (alpha * y) @ X, rtol=1e-9, atol=1e-9 * np.abs(w).max())
+            found.append((float(alpha.sum() - 0.5 * w @ w), float(alpha @ y / alpha.sum())))
+        dual, unbalanced = found[-1]
+        assert dual == pytest.approx(foreign, rel=1e-6)
+        assert abs(unbalanced) < 1e-7
+
+    def test_a_system_for_the_free_rows_takes_the_dual_up_and_keeps_the_bounds(self):
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+            X, y = rng.normal(size=(30, 12)), np.where(rng.random(30) < 0.4, 1.0, -1.0)
+            upper = rng.uniform(0.1, 1.0, size=30) * 10.0 ** rng.integers(-2, 3)
+            alpha, bias = rng.uniform(0.01, 0.99, size=30) * upper, 0.7
+            w = np.append((alpha * y) @ X, bias * (alpha @ y))
+            constants = np.column_stack([y, upper, np.zeros(30), 1.0 / (np.sum(X * X, axis=1) + bias**2)])
+            before, free = alpha.copy(), np.flatnonzero(rng.random(30) < 0.7).astype(np.uint32)
+            dual = alpha.sum() - 0.5 * w @ w
+            module._solve_free(X, constants, bias, alpha, w, free, 30)
+            assert np.all((alpha >= 0.0) & (alpha <= upper))
+            assert np.array_equal(np.delete(alpha, free), np.delete(before, free))
+            assert_allclose(w, np.append((alpha * y) @ X, bias * (alpha @ y)), rtol=1e-10, atol=1e-10)
+            assert alpha.sum() - 0.5 * w @ w > dual
+
+    def test_without_bounds_in_the_way_the_system_is_solved(self):
+        rng = np.random.default_rng(3)
+        X, y, free = rng.normal(size=(20, 400)), np.where(np.arange(20) < 8, 1.0, -1.0), np.arange(20, dtype=np.uint32)
+        alpha, bias = np.full(20, 1.0), 0.5
+        Z = y[:, None] * np.c_[X, np.full(20, bias)]
+        constants = np.column_stack([y, np.full(20, 1e9), np.zeros(20), 1.0 / np.sum(Z * Z, axis=1)])
+        w = alpha @ Z
+        for _ in range(12):  # each takes off nine tenths of what is left
+            _, too_few = module._solve_free(X, constants, bias, alpha, w, free, 30)
+            assert not too_few
+        exact = np.linalg.solve(Z @ Z.T, np.ones(20))
+        assert exact.min() > 0.0
+        assert_allclose(alpha, exact, rtol=1e-8)
