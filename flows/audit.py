@@ -7,6 +7,7 @@ the page that `--html` names.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from flows.console import FINDING, plain, print_json, wide_console
 from flows.waiting import bar, waiting
 from tasks import registry, store
 from tasks.errors import BadInput, RunFailed, in_short, nearest
+from tasks.ledger import Ledger
 from tasks.pages import refuse_no_file, write_page
 from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, REPLACED, Line, Story, count, render_page, tell
 from tasks.verify import Verdict, models_told, verify
@@ -97,8 +99,8 @@ def champions_command(model: str, on: str | None = None, as_json: bool = False) 
     """Show which versions of a model were champion, when and why: all of them, or those of a day or a moment."""
     _check_folder()
     ledger = store.ledger()
-    known, faults = models_told(ledger), ledger.verify()
-    if model not in known and not faults:
+    known, doubts = models_told(ledger), list(_doubts(ledger, model))
+    if model not in known and not doubts:
         raise BadInput(
             f"Expected a model that the ledger knows, got '{model}'.{nearest(model, sorted(known))} "
             "See `aucflow list models`."
@@ -106,15 +108,28 @@ def champions_command(model: str, on: str | None = None, as_json: bool = False) 
     span = _span(on) if on is not None else None
     reigns = [reign for reign in registry.history(ledger, model) if span is None or _overlaps(reign, *span)]
     if as_json:
-        print_json({"model": model, "on": on, "champions": [_as_json(reign) for reign in reigns], "ok": not faults})
+        print_json({"model": model, "on": on, "champions": [_as_json(reign) for reign in reigns], "ok": not doubts})
     elif reigns:
         wide_console().print(_champions(reigns))
     else:
         Console(highlight=False).print(f"No version of {model} was champion{f' on {on}' if on else ''}.", markup=False)
-    if faults:
-        words = "aucflow: the ledger does not verify, so this may not be what happened. Run `aucflow audit verify`."
+    for words in doubts:
+        words = f"aucflow: {words}, so this may not be what happened. Run `aucflow audit verify`."
         Console(stderr=True, soft_wrap=True).print(words, markup=False)
-    return FINDING if faults else 0
+    return FINDING if doubts else 0
+
+
+def _doubts(ledger: Ledger, model: str) -> Iterator[str]:
+    """Yield why what the ledger tells of a model may not be believed."""
+    if not ledger.path.exists():
+        yield f"the ledger {ledger.path}, which alone tells who was champion, is missing"
+    elif ledger.verify():
+        yield "the ledger does not verify"
+    for slip in registry.slips(ledger, model):
+        yield slip.message
+    reigns = registry.history(ledger, model)
+    if any(after.since < before.since for before, after in pairwise(reigns)):
+        yield "the clock went back between two changes"
 
 
 def _check_folder() -> None:

@@ -214,6 +214,18 @@ def delete(version: str, reason: str) -> None:
 
 
 @cli.command()
+@click.argument("model")
+@click.option("--to", type=click.Choice(["ledger", "registry"]), required=True, help="Which of the two is right.")
+@_reason
+def settle(model: str, to: Any, reason: str) -> None:
+    """Make registry and ledger agree about MODEL after something else than aucflow changed it."""
+    with _starting():
+        from flows.lifecycle import settle_command
+
+    settle_command(model, to, reason)
+
+
+@cli.command()
 @click.option("--model", required=True, metavar="NAME@ALIAS", help="Also NAME/VERSION, or the id of a run.")
 @click.option("--data", required=True, metavar="FILE", help="New rows, with the columns of training in any order.")
 @click.option("--out", required=True, metavar="FILE", help="A .parquet or .csv file for the scores.")

@@ -1,7 +1,7 @@
-"""The commands that change which model serves: retrain, roll back, delete."""
+"""The commands that change which model serves: retrain, roll back, delete, settle."""
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 
@@ -66,6 +66,20 @@ def delete_command(version: str, reason: str) -> None:
     client, ledger = _open()
     registry.delete_version(client, ledger, model, int(number), reason)
     Console().print(f"{version} is deleted", highlight=False)
+
+
+def settle_command(model: str, to: Literal["ledger", "registry"], reason: str) -> None:
+    """Make registry and ledger agree about a model again."""
+    with waiting():
+        from tasks import registry
+
+    _check_reason(reason)
+    client, ledger = _open()
+    moves = registry.settle(client, ledger, model, to, reason)
+    for alias, (old, new) in moves.items():
+        words = " -> ".join("no version" if number is None else f"{model}/{number}" for number in (old, new))
+        Console().print(f"{alias:11}{words}", highlight=False)
+    Console().print(f"{model}: registry and ledger agree", highlight=False)
 
 
 def _check_reason(reason: str) -> None:

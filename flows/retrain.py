@@ -55,11 +55,13 @@ def retrain(config: RetrainConfig, force: bool = False, replace_champion: bool =
     claim_flow_run()
     client, experiment = store.open_store(), config.experiment
     with alone(config.model):
+        registry.check_agreement(client, store.ledger(), config.model)
         prepared = prepare(experiment.datasets[0], experiment)
         now = fingerprint(config, prepared.dataset)
         cause = what_changed(registry.versions(client, config.model), now)
         champion = registry.champion(client, config.model)
         if not (cause or force or replace_champion):
+            check_files(champion)
             reason = "data, config and code are those of the newest version: nothing to train"
             run_logger().info("%s: skipped: %s", config.model, reason)
             return Outcome(config.model, reason, champion)
@@ -76,6 +78,16 @@ def retrain(config: RetrainConfig, force: bool = False, replace_champion: bool =
             version = register(run, cell, decision, champion, now, config.model)
         return Outcome(
             config.model, decision.reason, registry.champion(client, config.model), cause, version, decision, report
+        )
+
+
+def check_files(champion: registry.Version | None) -> None:
+    """Raise RunFailed if the champion's files are gone from this machine: with nothing to train it would stay so."""
+    files = None if champion is None else store.artifact_path(champion.source)
+    if files is not None and not files.is_dir():
+        raise RunFailed(
+            f"Expected the files of {_name(champion)}, the champion, at {files}, got none. Restore them, or train "
+            "another with --force."
         )
 
 

@@ -23,7 +23,7 @@ from tasks.files import locked, replacing
 SCHEMA = "aucflow-ledger/1"
 START = "0" * 64  # the digest before the first entry
 TYPES = {"seq": int, "time": str, "kind": str, "subject": str, "reason": str, "data": dict, "previous": str}
-KINDS = ("run", "register", "promote", "rollback", "delete", "repair")
+KINDS = ("run", "register", "promote", "rollback", "delete", "repair", "settle")
 LOCK_S = 60.0
 TAIL_BYTES = 1 << 14
 TRIES = 100  # for a reader to find no writer between two reads

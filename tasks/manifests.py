@@ -112,6 +112,11 @@ def _by_name(client: MlflowClient, text: str) -> Run:
     run = None if experiment is None else _newest_parent(client, [experiment.experiment_id])
     if run is not None:
         return run
+    if experiment is not None:
+        raise BadInput(
+            f"Expected an experiment with runs, got '{text}', which has none, or only deleted ones: "
+            "`mlflow runs restore --run-id ID` brings one back, by its id in the ledger."
+        )
     names = [run.info.run_name for run in family] + [one.name for one in client.search_experiments()]
     raise BadInput(
         f"Expected a run's id, at least {SHORTEST} letters of it, a name in the newest experiment, or an experiment's "

@@ -114,6 +114,31 @@ def as_registered(ledger: Ledger, version: Version) -> Version:
     return replace(version, tags=version.tags | told)
 
 
+def moved_by_hand(client: MlflowClient, ledger: Ledger, model: str) -> tuple["Disagreement", ...]:
+    """Return the aliases that are not where the ledger left them; none of a model of which it knows no version."""
+
+    def look() -> tuple[Disagreement, ...]:
+        book, held, intent = _Book(ledger, model), _aliases(client, model), pending(ledger)
+        odd = tuple(_odd_aliases(book, held)) if book.registered else ()
+        if not odd or intent is None or intent.model != model:
+            return odd
+        excused = _half_done(ledger, book, intent, {one.number: one for one in versions(client, model)}, held)
+        return tuple(one for one in odd if (one.kind, one.subject) not in excused)
+
+    return unmoved(ledger, look)
+
+
+def check_agreement(client: MlflowClient, ledger: Ledger, model: str) -> None:
+    """Raise RunFailed where another than the ledger's version would be taken for the champion."""
+    odd = moved_by_hand(client, ledger, model)
+    if odd:
+        raise RunFailed(
+            f"Expected the aliases of '{model}' where the ledger left them, got {'; '.join(o.message for o in odd)}. "
+            f"Something else than aucflow moved them: `aucflow settle {model} --to ledger` moves them back, "
+            "`--to registry` keeps them."
+        )
+
+
 def champion(client: MlflowClient, model: str) -> Version | None:
     """Return the version that serves, None if no version does."""
     number = _aliases(client, model).get(CHAMPION)
@@ -207,7 +232,7 @@ def register_and_promote(
         "decision": "promoted" if promote else "not promoted",
         "reason": reason,
     }
-    with _changing(client, ledger):
+    with _changing(client, ledger, model):
         intent = _intent(client, "promote" if promote else "register", model, None, reason)
         if promote:
             _check_champion(intent, against)
@@ -218,8 +243,8 @@ def register_and_promote(
 
 def rollback(client: MlflowClient, ledger: Ledger, model: str, reason: str) -> Version:
     """Make the previous champion the champion again, and the champion the previous one."""
-    with _changing(client, ledger):
-        _check_known(client, model)
+    _check_known(client, model)
+    with _changing(client, ledger, model):
         number = _aliases(client, model).get(PREVIOUS)
         if number is None:
             raise BadInput(
@@ -233,8 +258,8 @@ def rollback(client: MlflowClient, ledger: Ledger, model: str, reason: str) -> V
 
 def delete_version(client: MlflowClient, ledger: Ledger, model: str, number: int, reason: str) -> Version:
     """Take a version that does not serve out of the registry; return it as it was. Its run and files stay."""
-    with _changing(client, ledger):
-        _check_known(client, model)
+    _check_known(client, model)
+    with _changing(client, ledger, model):
         found = next((one for one in versions(client, model) if one.number == number), None)
         if found is None:
             raise BadInput(
@@ -247,6 +272,42 @@ def delete_version(client: MlflowClient, ledger: Ledger, model: str, number: int
             )
         intent = _intent(client, "delete", model, number, reason)
         return _carry_out(client, ledger, intent, {"run_id": found.run_id})
+
+
+def settle(client: MlflowClient, ledger: Ledger, model: str, to: Literal["ledger", "registry"], reason: str) -> Moves:
+    """Make registry and ledger agree about a model's aliases after something else moved them; return the moves made.
+
+    Either the registry's aliases go back to where the ledger left them, or the ledger takes over the registry's. It
+    also takes over which of its versions are gone, and the entry acknowledges what it had told wrong before.
+    """
+    with _sole_writer(ledger):
+        _recover(client, ledger)
+        book, held = _Book(ledger, model), _aliases(client, model)
+        there = {one.number for one in versions(client, model)}
+        gone = sorted(book.standing - there)
+        odd = [alias for alias in ALIASES if held.get(alias) != book.aliases.get(alias)]
+        if not book.registered or not (odd or gone or book.findings):
+            raise BadInput(f"Expected registry and ledger to differ about '{model}', got no difference to settle.")
+        strange = [alias for alias in odd if held.get(alias) not in {None, *book.registered}]
+        if to == "registry" and strange:
+            raise BadInput(
+                f"Expected {strange[0]} of '{model}' at a version that the ledger knows, got version "
+                f"{held[strange[0]]}, which something else made. Settle it --to ledger."
+            )
+        moved: Moves = {}
+        for alias in odd if to == "ledger" else ():
+            target = book.aliases.get(alias)
+            if target is None or target in there:
+                _move(client, model, {alias: target})
+                moved[alias] = [held.get(alias), target]
+        taken: Moves = {alias: [book.aliases.get(alias), held.get(alias)] for alias in odd if alias not in moved}
+        for number in gone:
+            ledger.append("settle", f"{model}/{number}", reason, {"aliases": {}, "exists": False})
+        number = next(
+            n for n in (held.get(CHAMPION), book.aliases.get(CHAMPION), max(book.registered)) if n is not None
+        )
+        ledger.append("settle", f"{model}/{number}", reason, {"aliases": taken, "moved": moved, "to": to})
+        return moved or taken
 
 
 def recover(client: MlflowClient, ledger: Ledger) -> tuple[str, ...]:
@@ -357,7 +418,7 @@ def _carry_out(client: MlflowClient, ledger: Ledger, intent: Intent, details: di
         _write_intent(ledger, intent)
         number = intent.number
         if number is None:
-            number = _make_version(client, intent.model, details)
+            number = _make_version(client, intent.model, details, _Book(ledger, intent.model).registered)
             intent = replace(intent, number=number)
             _write_intent(ledger, intent)
         version = _do_stages(client, ledger, intent, number, details)
@@ -383,17 +444,28 @@ def _do_stages(client: MlflowClient, ledger: Ledger, intent: Intent, number: int
     return _version(client, intent.model, number)
 
 
-def _make_version(client: MlflowClient, model: str, details: dict[str, Any]) -> int:
+def _make_version(client: MlflowClient, model: str, details: dict[str, Any], known: dict[int, Any]) -> int:
+    """Return the number of a new version, which is none of the ``known`` ones: no number is given twice.
+
+    MLflow begins again at 1 after a whole model was deleted, and counts on after a version was.
+    """
     try:
         client.create_registered_model(model)
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
     model_id = details["tags"][f"{PREFIX}model_id"]
-    made = client.create_model_version(
-        model, details["source"], details["run_id"], tags=details["tags"], model_id=model_id
+    for _ in range(len(known) + 1):
+        made = client.create_model_version(
+            model, details["source"], details["run_id"], tags=details["tags"], model_id=model_id
+        )
+        if int(made.version) not in known:
+            return int(made.version)
+        client.delete_model_version(model, made.version)
+    raise RunFailed(
+        f"Expected a number for a version of '{model}' that the ledger does not know, got {made.version} again: the "
+        "model was deleted from the registry. Train it under another name."
     )
-    return int(made.version)
 
 
 def _move(client: MlflowClient, model: str, targets: dict[str, int | None]) -> None:
@@ -521,11 +593,12 @@ def _write_intent(ledger: Ledger, intent: Intent) -> None:
 
 
 @contextmanager
-def _changing(client: MlflowClient, ledger: Ledger) -> Iterator[None]:
-    """Let one process at a time change models, and begin with what a crash left unfinished."""
+def _changing(client: MlflowClient, ledger: Ledger, model: str) -> Iterator[None]:
+    """Let one process at a time change a model, from what a crash left unfinished and only where all is as told."""
     with _sole_writer(ledger):
         for sentence in _recover(client, ledger):
             run_logger().warning(sentence)
+        check_agreement(client, ledger, model)
         yield
 
 
@@ -554,6 +627,11 @@ def _store_name(client: MlflowClient) -> str:
 def history(ledger: Ledger, model: str) -> tuple[Promotion, ...]:
     """Return which versions were champion, when and why, the first one first; from the ledger alone."""
     return tuple(_Book(ledger, model).champions)
+
+
+def slips(ledger: Ledger, model: str) -> tuple[Disagreement, ...]:
+    """Return where the ledger contradicts itself about a model, unless somebody has acknowledged it."""
+    return _Book(ledger, model).findings
 
 
 def unmoved(ledger: Ledger, look: Callable[[], tuple[Seen, ...]]) -> tuple[Seen, ...]:
@@ -648,8 +726,17 @@ class _Book:
             if name == model and number.isdecimal():
                 self._take(entry, int(number))
 
+    @property
+    def findings(self) -> tuple[Disagreement, ...]:
+        """What it tells wrong, and nobody has acknowledged."""
+        return tuple(one for one in self.slips if not one.is_note)
+
     def _take(self, entry: LedgerEntry, number: int) -> None:
         try:
+            if entry.kind == "settle":
+                self.slips = [replace(one, is_note=True) for one in self.slips]
+            if entry.kind == "register" and number in self.registered:
+                self._note(entry.subject, f"entry {entry.seq} registers version {number} a second time")
             if entry.kind == "register":
                 self.registered[number] = _registered(entry)
             if entry.kind == "register" or entry.data.get("exists") is True:

@@ -99,16 +99,17 @@ def lies_now(path: Path, uri: str) -> Path:
     """Return where a file of the folder in which the store gave out an artifact address lies now.
 
     MLflow keeps absolute addresses. In a folder that was moved or copied here they lead to the former place, where by
-    now there is nothing, or the original, which may differ.
+    now there is nothing, or the original, which may differ, or another store: what came along counts.
     """
     address, here = _local_path(uri), FOLDER.resolve().parent
     if address is None or not is_local():
         return path
     roots = (above.parent.parent for above in address.parents if above.parts[-2:] == (FOLDER.name, "artifacts"))
     former = next(roots, here)
-    if former == here or not path.is_relative_to(former) or not _has_come_from(former, here):
+    if former == here or not path.is_relative_to(former):
         return path
-    return here / path.relative_to(former)
+    now = here / path.relative_to(former)
+    return now if now.exists() or _has_come_from(former, here) else path
 
 
 def _has_come_from(former: Path, here: Path) -> bool:

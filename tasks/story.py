@@ -149,7 +149,7 @@ def _of_version(
     for entry in entries:
         if entry.kind == "register":
             yield from _of_decision(entry)
-        if entry.kind in ("register", "delete", "repair"):
+        if entry.kind in ("register", "delete", "repair", "settle"):
             state, why = _state(found, ("ledger",), subject)
             text = f"{subject} on {_time(entry.time)}: {entry.reason}"
             yield Line(entry.kind, text, {f"entry {entry.seq}": entry.digest}, state, why)

@@ -20,7 +20,7 @@ from tasks.convert import convert
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
 from tasks.predict import bring_model, find_model
-from tasks.registry import champion, compare, versions
+from tasks.registry import champion, compare, moved_by_hand, settle, versions
 from tasks.retraining import alone, fingerprint, meet_champion, what_changed
 from tasks.split import HeldOut, all_rows
 from tasks.values import ConversionRule
@@ -375,6 +375,62 @@ class TestLost:
         (broken["p"] / "score_profile.json").unlink()
         outcome = retrain(config(model=model))
         assert "no profile of its earlier scores" in outcome.reason and not outcome.decision.promote
+
+
+class TestMovedByHand:
+    """What something else than aucflow did to the registry: nothing is trained, and nothing scored, as if it were ours."""
+
+    @pytest.fixture
+    def champions(self, model, first):
+        """Versions 1 (previous) and 2 (champion); whatever a test leaves is settled."""
+        crown(model, first[1].version, against=1)
+        yield model
+        if moved_by_hand(client(), store.ledger(), model):
+            settle(client(), store.ledger(), model, "ledger", "a test")
+
+    @pytest.mark.parametrize("holder", [None, "1"])
+    def test_a_retraining_does_not_go_on_from_there(self, champions, trained, holder):
+        if holder is None:
+            client().delete_registered_model_alias(champions, "champion")
+        else:
+            client().set_registered_model_alias(champions, "champion", holder)
+        with pytest.raises(RunFailed, match=rf"left it at version 2.*aucflow settle {champions} --to ledger"):
+            retrain(config(model=champions))
+        assert client().get_experiment_by_name(champions) is None
+        lifecycle.settle_command(champions, "ledger", "a slip of the hand")
+        assert retrain(config(model=champions)).version.number == 3
+
+    def test_a_champions_alias_that_was_moved_serves_nothing(self, champions, capsys):
+        client().set_registered_model_alias(champions, "champion", "1")
+        with pytest.raises(RunFailed, match="champion is version 1, the ledger left it at version 2.*Name a version"):
+            find_model(client(), f"{champions}@champion")
+        assert find_model(client(), f"{champions}/1").name == f"{champions}/1"
+        assert find_model(client(), f"{champions}@previous").name == f"{champions}/1"
+        lifecycle.settle_command(champions, "registry", "version 2 was no good")
+        assert capsys.readouterr().out.splitlines() == [
+            f"champion   {champions}/2 -> {champions}/1",
+            f"{champions}: registry and ledger agree",
+        ]
+        assert find_model(client(), f"{champions}@champion").name == f"{champions}/1"
+
+    def test_a_version_that_the_ledger_does_not_know_serves_nothing(self, champions, first):
+        made = client().create_model_version(champions, first[1].version.source)
+        try:
+            with pytest.raises(RunFailed, match="something else than aucflow made"):
+                find_model(client(), f"{champions}/{made.version}")
+        finally:
+            client().delete_model_version(champions, made.version)
+
+    def test_with_nothing_to_train_a_champion_whose_files_are_gone_is_told(self, first, monkeypatch):
+        monkeypatch.chdir(first[0])
+        files = store.artifact_path(first[1].version.source)
+        away = files.rename(files.with_name("away"))
+        try:
+            with pytest.raises(RunFailed, match=r"Expected the files of claims/1, the champion, at .* got none"):
+                retrain(config())
+        finally:
+            away.rename(files)
+        assert retrain(config()).version is None
 
 
 class TestData:

@@ -33,10 +33,13 @@ from tasks.registry import (
     compare,
     delete_version,
     history,
+    moved_by_hand,
     pending,
     recover,
     register_and_promote,
     rollback,
+    settle,
+    slips,
     unmoved,
     versions,
 )
@@ -56,6 +59,19 @@ from tasks import ledger, registry
 
 OURS = (registry.__file__, ledger.__file__)
 left = None
+
+def uncounted(function):
+    # what only reads has more lines with every entry, and a death there is one before the next line that counts
+    def call(*arguments):
+        tracing = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return function(*arguments)
+        finally:
+            sys.settrace(tracing)
+    return call
+
+registry.check_agreement, registry._Book = uncounted(registry.check_agreement), uncounted(registry._Book)
 
 def count(frame, event, _):
     global left
@@ -726,6 +742,108 @@ class TestTwoAtOnce:
         assert_sound(client, ledger, model)
 
 
+class TestMovedByHand:
+    """What something else than aucflow moved: no change goes on from there before somebody has settled it."""
+
+    @pytest.fixture(autouse=True)
+    def standing(self, client, ledger, model, register):
+        """Versions 1 (previous), 2 (champion) and 3 (challenger)."""
+        register(), register(), register(promote=False)
+
+    @pytest.mark.parametrize("holder", ["1", "3", None])
+    def test_no_change_is_made(self, client, ledger, model, run, holder):
+        if holder is None:
+            client.delete_registered_model_alias(model, "champion")
+        else:
+            client.set_registered_model_alias(model, "champion", holder)
+        before, entries = state(client, model), ledger.entries()
+        changes = (
+            lambda: register_and_promote(
+                client, ledger, **arguments(model, run, against=None if holder is None else int(holder))
+            ),
+            lambda: rollback(client, ledger, model, "why"),
+            lambda: delete_version(client, ledger, model, 1 if holder != "1" else 3, "why"),
+        )
+        for change in changes:
+            with pytest.raises(RunFailed, match=r"left it at version 2.*aucflow settle .* --to ledger"):
+                change()
+        assert (state(client, model), ledger.entries()) == (before, entries)
+        assert pending(ledger) is None
+
+    def test_settled_to_the_ledger_the_aliases_are_back(self, client, ledger, model, register):
+        client.set_registered_model_alias(model, "champion", "1")
+        client.delete_registered_model_alias(model, "challenger")
+        moves = settle(client, ledger, model, "ledger", "it was a slip")
+        assert moves == {"champion": [1, 2], "challenger": [None, 3]}
+        assert state(client, model) == {1: ("previous",), 2: ("champion",), 3: ("challenger",)}
+        assert_sound(client, ledger, model)
+        last = ledger.entries()[-1]
+        assert (last.kind, last.reason, last.data["moved"]) == ("settle", "it was a slip", moves)
+        register()
+        assert_sound(client, ledger, model)
+
+    def test_settled_to_the_registry_the_ledger_follows(self, client, ledger, model):
+        client.set_registered_model_alias(model, "champion", "1")
+        assert settle(client, ledger, model, "registry", "an emergency") == {"champion": [2, 1]}
+        assert champion(client, model).number == 1
+        assert [(one.number, one.kind, one.reason) for one in history(ledger, model)][-1] == (
+            1,
+            "settle",
+            "an emergency",
+        )
+        assert_sound(client, ledger, model)
+        assert rollback(client, ledger, model, "why").number == 1
+
+    @pytest.mark.parametrize("to", ["ledger", "registry"])
+    def test_a_champion_deleted_in_mlflow_is_gone_whichever_is_right(self, client, ledger, model, to, register):
+        client.delete_model_version(model, "2")
+        settle(client, ledger, model, to, "gone")
+        assert champion(client, model) is None
+        assert_sound(client, ledger, model)
+        assert register().number == 4
+        assert_sound(client, ledger, model)
+
+    @pytest.mark.parametrize("to", ["ledger", "registry"])
+    def test_numbers_of_a_deleted_model_are_not_given_again(self, client, ledger, model, run, to, register):
+        client.delete_registered_model(model)
+        with pytest.raises(RunFailed, match="champion is no version, the ledger left it at version 2"):
+            register()
+        settle(client, ledger, model, to, "somebody deleted it")
+        assert_sound(client, ledger, model)
+        assert register().number == 4
+        assert state(client, model) == {4: ("champion",)}
+        assert_sound(client, ledger, model)
+
+    def test_a_version_made_by_something_else_is_not_taken_over(self, client, ledger, model, run):
+        client.create_model_version(model, "file:///elsewhere", run)
+        client.set_registered_model_alias(model, "champion", "4")
+        with pytest.raises(BadInput, match="version 4, which something else made"):
+            settle(client, ledger, model, "registry", "why")
+        settle(client, ledger, model, "ledger", "why")
+        assert [one.subject for one in compare(client, ledger, model)] == [f"{model}/4"]
+        delete_version(client, ledger, model, 4, "not ours")
+        assert_sound(client, ledger, model)
+
+    def test_where_all_agree_there_is_nothing_to_settle(self, client, ledger, model):
+        for name in (model, "nobody's"):
+            with pytest.raises(BadInput, match="no difference to settle"):
+                settle(client, ledger, name, "ledger", "why")
+
+    def test_a_ledger_that_knows_no_version_of_a_model_cannot_contradict(self, client, tmp_path, model, register):
+        """Registered from another folder, with a ledger of its own."""
+        assert register(ledger=Ledger(tmp_path / "another")).number == 4
+
+    def test_a_change_that_is_half_done_is_not_a_move_by_hand(self, client, ledger, model, run, driver):
+        halves = 0
+        for line in range(190, 420, 45):
+            change = arguments(model, run, against=serving(client, model))
+            _, killed = driver.change(client, ledger, "register_and_promote", change, kill_at=line)
+            halves += killed and bool([one for one in compare(client, ledger, model) if one.kind == "interrupted"])
+            assert moved_by_hand(client, ledger, model) == ()
+            recover(client, ledger)
+        assert halves > 1
+
+
 class TestCompare:
     @pytest.fixture
     def standing(self, client, ledger, model, register):
@@ -753,12 +871,25 @@ class TestCompare:
             client.set_registered_model_alias(model, alias, str(holder))
             assert compare(client, ledger, model) == ()
 
-    def test_an_alias_moved_stays_known_after_the_next_promotion(self, client, ledger, model, register, standing):
+    def test_a_contradiction_in_the_ledger_stays_known_until_it_is_settled(
+        self, client, ledger, model, register, standing, monkeypatch
+    ):
         client.set_registered_model_alias(model, "champion", "1")
+        monkeypatch.setattr(registry, "check_agreement", lambda *_: None)  # as versions before 2026-11-28
         register()
         (finding,) = compare(client, ledger, model)
         assert (finding.kind, finding.subject) == ("alias", f"{model}@champion")
         assert "version 1" in finding.message and "left it at version 2" in finding.message
+        assert slips(ledger, model) == (finding,)
+        assert settle(client, ledger, model, "registry", "looked at it") == {}
+        assert compare(client, ledger, model) == (replace(finding, is_note=True),)
+        assert slips(ledger, model) == ()
+
+    def test_a_number_that_is_registered_twice(self, client, ledger, model, standing):
+        entry = next(one for one in ledger.entries() if one.subject == f"{model}/1")
+        ledger.append("register", f"{model}/1", "again", entry.data | {"aliases": {}})
+        (finding,) = compare(client, ledger, model)
+        assert finding.subject == f"{model}/1" and "a second time" in finding.message
 
     def test_aliases_and_tags_of_the_users_own_are_no_finding(self, client, ledger, model, standing):
         client.set_registered_model_alias(model, "staging", "1")
