@@ -11,6 +11,7 @@ from audited import MODEL, inside
 from flows.audit import audit_command, champions_command, verify_command
 from flows.cli import cli, main
 from flows.lists import list_command
+from tasks import ledger as ledger_module
 from tasks.errors import BadInput, RunFailed
 
 
@@ -180,6 +181,36 @@ class TestChampions:
         audited.ledger.path.write_bytes(audited.ledger.path.read_bytes().replace(b"every rule", b"Every rule", 1))
         assert champions_command(MODEL) == 3
         assert "aucflow audit verify" in capsys.readouterr().err
+
+    def test_a_contradiction_is_said_with_the_answer_until_it_is_settled(self, audited, capsys):
+        """As the ledger has it where a version of aucflow went on from an alias that something else had moved."""
+        audited.ledger.append("rollback", f"{MODEL}/1", "why", {"aliases": {"champion": [None, 1]}})
+        assert champions_command(MODEL) == 3
+        assert "champion was no version when entry 8 was written, the ledger had left it at version 2, so this may" in (
+            capsys.readouterr().err
+        )
+        audited.ledger.append("settle", f"{MODEL}/1", "we know", {"aliases": {}})
+        assert champions_command(MODEL) == 0
+        assert capsys.readouterr().err == ""
+
+    def test_a_clock_that_went_back_is_said_with_the_answer(self, audited, capsys, monkeypatch):
+        class Late(datetime):
+            @classmethod
+            def now(cls, zone):
+                return datetime(2026, 1, 1, tzinfo=zone)
+
+        monkeypatch.setattr(ledger_module, "datetime", Late)
+        moves = {"champion": [2, 1], "previous": [1, 2]}
+        audited.ledger.append("rollback", f"{MODEL}/1", "why", {"aliases": moves})
+        assert champions_command(MODEL, as_json=True) == 3
+        told = capsys.readouterr()
+        assert "the clock went back between two changes" in told.err
+        assert json.loads(told.out)["ok"] is False
+
+    def test_without_the_ledger_nobody_can_tell(self, audited, capsys):
+        audited.ledger.path.unlink()
+        assert champions_command(MODEL) == 3
+        assert "ledger.jsonl, which alone tells who was champion, is missing" in capsys.readouterr().err
 
     @pytest.mark.parametrize("on", ["yesterday", "2026-13-01", "2026-W48", ""])
     def test_what_is_no_date_is_bad_input(self, audited, on):

@@ -378,7 +378,7 @@ class TestLost:
 
 
 class TestMovedByHand:
-    """What something else than aucflow did to the registry: nothing is trained, and nothing scored, as if it were ours."""
+    """What something else than aucflow did to the registry: nothing is trained or scored as if it were ours."""
 
     @pytest.fixture
     def champions(self, model, first):
@@ -402,7 +402,7 @@ class TestMovedByHand:
 
     def test_a_champions_alias_that_was_moved_serves_nothing(self, champions, capsys):
         client().set_registered_model_alias(champions, "champion", "1")
-        with pytest.raises(RunFailed, match="champion is version 1, the ledger left it at version 2.*Name a version"):
+        with pytest.raises(RunFailed, match=r"champion is version 1, the ledger left it at version 2.*Name a version"):
             find_model(client(), f"{champions}@champion")
         assert find_model(client(), f"{champions}/1").name == f"{champions}/1"
         assert find_model(client(), f"{champions}@previous").name == f"{champions}/1"

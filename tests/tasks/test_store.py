@@ -113,6 +113,25 @@ class TestPlaceOfExperiment:
             assert store.artifact_path(elsewhere.as_uri()) == elsewhere
         assert store.artifact_path("s3://bucket/mlruns/artifacts/claims") is None
 
+    @pytest.mark.parametrize("ledger_is_there", [True, False])
+    def test_has_the_files_that_came_along_though_another_store_is_at_the_former_place(
+        self, folder, monkeypatch, ledger_is_there
+    ):
+        """As where every machine has its own in /app: an audit named files of the other store, and none was missing."""
+        place = folder / "app" / "mlruns" / "artifacts" / "claims"
+        for machine in ("one", "another"):
+            place.mkdir(parents=True)
+            monkeypatch.chdir(folder / "app")
+            store.ledger().append("run", f"of {machine} machine", "finished")
+            if machine == "one":
+                os.replace(folder / "app", folder / "copy")
+        place.rmdir()
+        monkeypatch.chdir(folder / "copy")
+        if not ledger_is_there:
+            store.ledger().path.unlink()
+        assert store.artifact_path(place.as_uri()) == folder / "copy" / "mlruns" / "artifacts" / "claims"
+        assert store.artifact_path(f"{place.as_uri()}/else") == place / "else"  # did not come along
+
     def test_is_nowhere_else_for_another_store(self, folder, monkeypatch):
         """Two stores, two ledgers: whoever has an address of the one may stand in the folder of the other."""
         for name in ("made", "other"):
