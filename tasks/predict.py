@@ -124,7 +124,7 @@ def check_told(client: MlflowClient, name: str, found: registry.Version, wanted:
     if odd is not None:
         raise RunFailed(
             f"Expected {wanted} where the ledger left it, got another: {odd.message}. Name a version, such as "
-            f"{name}/{found.number}, or run `aucflow settle {name}`."
+            f"{name}/{found.number}, or `aucflow settle {name} --to ledger` first."
         )
 
 

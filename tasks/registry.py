@@ -283,6 +283,8 @@ def settle(client: MlflowClient, ledger: Ledger, model: str, to: Literal["ledger
     with _sole_writer(ledger):
         _recover(client, ledger)
         book, held = _Book(ledger, model), _aliases(client, model)
+        if not book.registered:
+            _check_known(client, model)
         there = {one.number for one in versions(client, model)}
         gone = sorted(book.standing - there)
         odd = [alias for alias in ALIASES if held.get(alias) != book.aliases.get(alias)]
