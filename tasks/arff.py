@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -54,6 +55,9 @@ class Attribute:
         return {"number": "0", "nominal": self.values[0] if self.values else "?"}.get(self.kind, "?")
 
 
+Row: TypeAlias = list[str] | dict[int, str]  # its texts: of all attributes, or of those that a sparse row names
+
+
 @dataclass
 class Relation:
     """A parsed file: its attributes, KEEL's inputs and outputs, the values as columns, and the line of every row."""
@@ -85,10 +89,12 @@ def parse(text: str, name: str) -> Relation:
     relation = _read_header(lines, name)
     rows, numbers = _read_rows(lines, relation.attributes, name)
     relation.lines = np.array(numbers, dtype=np.int64)
-    columns = zip(*rows, strict=True) if rows else [()] * len(relation.attributes)
-    relation.frame = pd.DataFrame(
-        {i: _column(a, c, numbers, name) for i, (a, c) in enumerate(zip(relation.attributes, columns, strict=True))}
-    )
+    sparse = [row for row in rows if isinstance(row, dict)]
+    if sparse and len(sparse) == len(rows):
+        columns = _columns_of_sparse(sparse, relation.attributes, numbers, name)
+    else:
+        columns = _columns(rows, relation.attributes, numbers, name)
+    relation.frame = pd.DataFrame(dict(enumerate(columns)))
     relation.frame.columns = [a.name for a in relation.attributes]
     return relation
 
@@ -176,14 +182,13 @@ def _date_format(text: str, number: int, name: str) -> str:
 # Rows -------------------------------------------------------------------------------------------------------------
 
 
-def _read_rows(
-    lines: Iterator[tuple[int, str]], attributes: list[Attribute], name: str
-) -> tuple[list[list[str]], list[int]]:
-    """Return the rows as lists of texts, one for each attribute, and their line numbers."""
-    rows, numbers = [], []
+def _read_rows(lines: Iterator[tuple[int, str]], attributes: list[Attribute], name: str) -> tuple[list[Row], list[int]]:
+    """Return the rows, and their line numbers."""
+    rows: list[Row] = []
+    numbers = []
     for number, line in _significant(lines):
         if line.startswith("{"):
-            values = _sparse_row(line, attributes, number, name)
+            rows.append(_sparse_row(line, len(attributes), number, name))
         else:
             values = _values(line, number, name)
             if len(values) != len(attributes):
@@ -194,14 +199,14 @@ def _read_rows(
                     f"{name}, line {number}: expected {len(attributes)} values, one for each attribute, got "
                     f"{len(values)}. {remedy}."
                 )
-        rows.append(values)
+            rows.append(values)
         numbers.append(number)
     return rows, numbers
 
 
-def _sparse_row(line: str, attributes: list[Attribute], number: int, name: str) -> list[str]:
-    """Return the full row of a sparse one, ``{index value, …}`` with indices from 0."""
-    row, seen = [a.omitted for a in attributes], set()
+def _sparse_row(line: str, n_attributes: int, number: int, name: str) -> dict[int, str]:
+    """Return the values of a sparse row, ``{index value, …}`` with indices from 0."""
+    row: dict[int, str] = {}
     body, position = line[1:].removesuffix("}").strip(), 0
     items = body + "," if body else ""
     while position < len(items) or not line.endswith("}"):
@@ -210,18 +215,42 @@ def _sparse_row(line: str, attributes: list[Attribute], number: int, name: str) 
             raise BadInput(
                 f"{name}, line {number}: expected a sparse row {{index value, …}}, got '{_short(line)}'. Mend it."
             )
-        index = int(match[1]) if len(match[1]) < 10 else len(row)
-        if index >= len(row):
+        index = int(match[1]) if len(match[1]) < 10 else n_attributes
+        if index >= n_attributes:
             raise BadInput(
-                f"{name}, line {number}: expected attribute indices from 0 to {len(row) - 1}, got {_short(match[1])}. "
-                "Mend that line."
+                f"{name}, line {number}: expected attribute indices from 0 to {n_attributes - 1}, got "
+                f"{_short(match[1])}. Mend that line."
             )
-        if index in seen:
+        if index in row:
             raise BadInput(f"{name}, line {number}: expected each index once, got {index} twice. Mend that line.")
-        seen.add(index)
         row[index] = _unquoted(match[2], number, name)
         position = match.end()
     return row
+
+
+def _columns(rows: list[Row], attributes: list[Attribute], lines: list[int], name: str) -> Iterator[np.ndarray]:
+    """Yield the columns of rows of which some or all are full."""
+    full = [[row.get(i, a.omitted) for i, a in enumerate(attributes)] if isinstance(row, dict) else row for row in rows]
+    columns = zip(*full, strict=True) if rows else [()] * len(attributes)
+    for attribute, texts in zip(attributes, columns, strict=True):
+        yield _column(attribute, texts, lines, name)
+
+
+def _columns_of_sparse(
+    rows: list[dict[int, str]], attributes: list[Attribute], lines: list[int], name: str
+) -> Iterator[np.ndarray]:
+    """Yield the columns of sparse rows: what they leave out is read once a column."""
+    where: list[list[int]] = [[] for _ in attributes]
+    texts: list[list[str]] = [[] for _ in attributes]
+    for number, row in enumerate(rows):
+        for index, text in row.items():
+            where[index].append(number)
+            texts[index].append(text)
+    for attribute, numbers, given in zip(attributes, where, texts, strict=True):
+        values = _column(attribute, [*given, attribute.omitted], [*(lines[n] for n in numbers), 0], name)
+        column = np.full(len(rows), values[-1], dtype=values.dtype)
+        column[numbers] = values[:-1]
+        yield column
 
 
 def _column(attribute: Attribute, texts: Iterable[str], lines: list[int], name: str) -> np.ndarray:

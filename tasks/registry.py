@@ -305,9 +305,8 @@ def settle(client: MlflowClient, ledger: Ledger, model: str, to: Literal["ledger
         taken: Moves = {alias: [book.aliases.get(alias), held.get(alias)] for alias in odd if alias not in moved}
         for number in gone:
             ledger.append("settle", f"{model}/{number}", reason, {"aliases": {}, "exists": False})
-        number = next(
-            n for n in (held.get(CHAMPION), book.aliases.get(CHAMPION), max(book.registered)) if n is not None
-        )
+        _, serving = moved.get(CHAMPION, [None, held.get(CHAMPION)])
+        number = serving or max(book.registered)
         ledger.append("settle", f"{model}/{number}", reason, {"aliases": taken, "moved": moved, "to": to})
         return moved or taken
 

@@ -1,8 +1,10 @@
 """ARFF and KEEL: what the grammar means, what is refused and on which line, and agreement with SciPy's reader."""
 
 import io
+from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,6 +59,37 @@ def test_sparse_rows_fill_up_with_zero_and_the_first_nominal_value():
     assert frame["a"].tolist() == [0.0, 1.5, 0.0]
     assert frame["s"].tolist() == [None, None, "x, y"]
     assert frame["c"].tolist() == ["no", "yes", "no"]
+
+
+@given(st.integers(0, 10**6))
+def test_sparse_rows_are_the_same_table_written_out_in_full(seed):
+    rng = np.random.default_rng(seed)
+    header = (
+        "@relation t\n@attribute a numeric\n@attribute b {no, 'x, y', z}\n@attribute c string\n"
+        '@attribute d date "yyyy-MM-dd"\n@attribute e real\n@data\n'
+    )
+    choices = (["1.5", "-2e3", "?"], ["no", "'x, y'", "z", "?"], ["t", "'u v'", "?"], ["2026-01-02", "?"], ["0", "7"])
+    left_out = ["0", "no", "?", "?", "0"]
+    sparse, full = [], []
+    for _ in range(rng.integers(1, 5)):
+        row = {int(i): str(rng.choice(choices[i])) for i in rng.permutation(5)[: rng.integers(0, 6)]}
+        sparse.append("{" + ", ".join(f"{i} {text}" for i, text in row.items()) + "}")
+        full.append(", ".join(row.get(i, text) for i, text in enumerate(left_out)))
+    expected = arff.parse(header + "\n".join(full), "t.arff").frame
+    mixed = [one if rng.random() < 0.5 else other for one, other in zip(sparse, full, strict=True)]
+    for rows in (sparse, mixed):
+        pd.testing.assert_frame_equal(arff.parse(header + "\n".join(rows), "t.arff").frame, expected)
+
+
+def test_what_sparse_rows_leave_out_is_read_once_a_column(monkeypatch):
+    """12,000 words of 1,500 documents took 20 s: each of the 18 million zeros was read."""
+    real, count = arff._number, Counter()
+    monkeypatch.setattr(arff, "_number", lambda text: count.update([text]) or real(text))
+    header = "".join(f"@attribute w{i} numeric\n" for i in range(300))
+    rows = "".join(f"{{{i} 1, {i + 7} 2}}\n" for i in range(200))
+    frame = arff.parse(f"{header}@data\n{rows}", "t.arff").frame
+    assert count == {"0": 300, "1": 200, "2": 200}
+    assert frame.to_numpy().sum() == 600
 
 
 def test_dates_are_seconds_since_1970():
