@@ -165,9 +165,9 @@ class SVMOR(LinearScorer):
     system in O(r^3) where r <= 1024, of classes far apart 2048, else conjugate gradients, one product with these rows
     and their transpose each. With the squared hinge these are tried before a matrix, for half of its price at most,
     with the last one's factor as preconditioner.
-    With the hinge and more features, descent along the rows' dual variables comes first, O(stored values) a pass: where
-    it tells the classes apart and no pair's slope has to be 1, it solves the pairs' problem, in tens to hundreds of
-    passes; else it is soon given up.
+    With the hinge and more features, once the classes turn out to be far apart, descent along the rows' dual variables
+    takes over, O(stored values) a pass: where no pair's slope has to be 1 it solves the pairs' problem, in tens to
+    hundreds of passes; else it is given up. It works on a copy of the rows of its own.
     At most 1024 dense rows of more features are first brought into coordinates of their span, O(n^2 d), and sparse rows
     into the columns that have an entry, if many have none.
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
@@ -265,13 +265,11 @@ def newton(X, y, lam, loss, tol, max_iter, state=None):
     problem = _pose(X, y, lam, loss)
     run = _Run(problem, tol, max_iter)
     point = _first_point(run, problem, state)
-    if problem.has_many_features and not (problem.squared or run.done):
-        _separate(run, problem, X, y)
     # warm or small: start here; large and cold: the optimum on fewer rows is near, and comes at their price
     near = None if point.w.any() or run.done else _optimum_of_fewer(problem, max_iter)
     if near is not None:
         point = problem.balance(_look_near(problem, near), run.target)
-    _descend(run, problem, point)
+    _descend(run, problem, point, lambda: _separate(run, problem, X, y))
     return run.result(X, y)
 
 
@@ -319,8 +317,8 @@ def _separate(run, problem, X, y):
     """Show the run the SVM of the rows, whose bias is free, for as long as it is the pairs' problem as well.
 
     Where no slope has to be 1, of a pair only its rows' sums of slopes count. If slopes with the sums that the SVM's
-    dual variables are exist, they are a dual point, and its hard margin's weights violate no pair's. With many features
-    and a small lam classes are nearly always so far apart, and rows are far fewer than pairs at the kink.
+    dual variables are exist, they are a dual point, and its hard margin's weights violate no pair's. Rows are far fewer
+    than pairs at the kink, which Newton's steps have to settle.
     """
     in_few, _ = _smaller_class(y)
     n_few = np.count_nonzero(in_few)
@@ -331,6 +329,8 @@ def _separate(run, problem, X, y):
         slopes = 0.5 * problem.lam * problem.k * alpha
         of_few, of_many = slopes[in_few], slopes[~in_few]
         total = min(of_few.sum(), of_many.sum())
+        if total <= 0.0:  # the bias is not there yet
+            continue
         of_few *= total / of_few.sum()
         of_many *= total / of_many.sum()
         point = problem.look_apart(w, of_few, of_many) if _are_sums_of_slopes(of_few, of_many) else None
@@ -370,10 +370,17 @@ def _look_near(problem, near):
     return point if point.newton_part <= FAR * point.objective else problem.change_width(point, WIDEST)
 
 
-def _descend(run, problem, point):
-    """Take Newton steps from the point until the run is done; return the last point."""
+def _descend(run, problem, point, separate=None):
+    """Take Newton steps from the point until the run is done; return the last point.
+
+    Where classes turn out to be far apart in many features, ``separate`` is what may be done with the run instead.
+    """
     settled, by_heavier, n_short = None, False, 0
     while not run.done:
+        if separate is not None and problem.has_many_features and problem.are_far_apart(point):
+            separate()
+            separate = None
+            continue
         n_short += point.step < SHORT
         path = None if by_heavier else _path_by_heavier(run, problem, point, n_short)
         if path is not None:
@@ -742,8 +749,11 @@ class _Problem:
     def _weigh(self, w, s_few, s_many, band, v, step):
         parts = _weigh_up(w, v, self.lam, band.loss, band.slope, self.squared)
         point = _Point(w, s_few, s_many, band, v, *parts, step)
-        is_far_apart = band.slope <= SMALL_SLOPES and band.width > 0.0 and not self.squared
-        return self._shortened(point) if is_far_apart else point
+        return self._shortened(point) if self.are_far_apart(point) and band.width > 0.0 else point
+
+    def are_far_apart(self, point):
+        """Tell whether the classes are, as far as the slopes at the point tell: few pairs have any."""
+        return point.band.slope <= SMALL_SLOPES and not self.squared
 
     def _shortened(self, point):
         """Return the point with the multiple s w whose smallest margin is 1, if that is shorter and has a smaller gap.
@@ -871,8 +881,7 @@ class _Problem:
             logger.info("conjugate gradients for this step: lam=%g is lost in the Hessian's rounding", self.lam)
         pairs = _curvature(self, point.band, factor, self.many.shape[0])
         # exactly where it can be: with small lam, rough steps never settle which pairs are at the kink
-        far_apart = point.band.slope <= SMALL_SLOPES and not self.squared
-        largest = LARGEST_SYSTEM if far_apart else LARGEST_HESSIAN
+        largest = LARGEST_SYSTEM if self.are_far_apart(point) else LARGEST_HESSIAN
         if self.has_many_features and 0 < len(pairs.few) + len(pairs.many) <= largest:
             return _solve_by_rows(self, pairs, gradient)
         return _conjugate_gradients(self, pairs, gradient)[0]

@@ -68,10 +68,12 @@ from aucsolvers._transaction import transactional
 FIRST_RANGE, LEAST_RANGE, LARGEST_RANGE = 20.0, 1e-3, 0.1
 # Of descent with a free bias: the square of its constant feature, relative to the mean row's and over the root of the
 # smaller class, and most passes before the next bias; most products of the first systems of equations, how many times
-# more after too few, and how often a step that bounds cut is halved; range of gradients, and visits a row, at most.
+# more after too few, and how often a step that bounds cut is halved; range of gradients; visits a row, at most, and
+# before the first point.
 FREE_BIAS, FREE_PASSES = 0.05, 10
 FREE_PRODUCTS, MORE_PRODUCTS, HALVINGS = 30, 2, 5
-FREE_RANGE, FREE_TIGHTENING, LEAST_FREE_RANGE, FREE_VISITS = 1.0, 0.1, 1e-9, 5000
+FREE_RANGE, FREE_TIGHTENING, LEAST_FREE_RANGE = 1.0, 0.1, 1e-9
+FREE_VISITS, FIRST_VISITS = 5000, 500
 LONGEST_BLIND = 8  # times as many visits as at the last look: then look again, whatever the passes meet
 LEAST_ERROR = 0.1  # that a look may teach: one that was lucky must not make all others come too early
 # After a pass the free rows, mostly few, are swept until their gradients' range is such a part of the pass's, but at
@@ -384,19 +386,19 @@ def _descend(run, alpha, rng, max_visits):
 def descend_with_free_bias(X, y, cost, rng):
     """Yield dual points with the hinge and a bias that is in no norm, each nearer to the optimum: alpha, and w(alpha).
 
-    Arguments as of ``solve_linear_svm``; ends when the rows have been visited FREE_VISITS times. With such a bias
-    sum_i y_i alpha_i is 0 at the optimum. In place of b^2, P has ((b - b_k) / beta)^2, with beta as the constant
+    Arguments as of ``solve_linear_svm``; ends after FREE_VISITS of each row, or FIRST_VISITS without a point. With such
+    a bias sum_i y_i alpha_i is 0 at the optimum. In place of b^2, P has ((b - b_k) / beta)^2, with beta as the constant
     feature: b_k follows b (the proximal point algorithm). Between passes, a system of equations for the free rows.
     """
     posed, n = _pose(X, y, cost, False, True), len(y)
     squares, n_smaller = squared_norms(posed.X), min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
     beta = float(np.sqrt(FREE_BIAS * squares.mean() / np.sqrt(n_smaller)))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         posed.constants[:, 3] = 1.0 / (squares + beta**2)
     fixed, alpha, w = (posed.rows, posed.constants, beta), np.zeros(n), np.zeros(posed.X.shape[1] + 1)
     order, free = np.arange(n, dtype=np.uint32), np.empty(n, dtype=np.uint32)
     n_active, high, low = n, np.inf, -np.inf
-    pg_range, left, most = FREE_RANGE, FREE_VISITS * n, FREE_PRODUCTS
+    pg_range, left, most = FREE_RANGE, FIRST_VISITS * n, FREE_PRODUCTS
     while left > 0 and pg_range >= LEAST_FREE_RANGE:
         draws = rng.integers(2**32, size=max(2 * n, FEWEST_DRAWS), dtype=np.uint32)
         _, visits, n_active, high, low, spread, _ = _passes(
@@ -412,6 +414,8 @@ def descend_with_free_bias(X, y, cost, rng):
         w[-1] += beta * float(alpha @ y)
         if closed and n_active == n:
             yield alpha, posed.weights_to_publish(w)[:-1]
+            if pg_range == FREE_RANGE:
+                left += (FREE_VISITS - FIRST_VISITS) * n
             pg_range *= FREE_TIGHTENING
         if closed:
             n_active, high, low = n, np.inf, -np.inf

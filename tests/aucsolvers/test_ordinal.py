@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+import warnings
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -1215,6 +1216,23 @@ class TestSeparatedByRows:
         assert model.status_ == reference.status_ == "converged"
         assert abs(model.objective_ - reference.objective_) <= model.dual_gap_ + reference.dual_gap_
         assert (X @ model.coef_.ravel())[y > 0].min() < (X @ model.coef_.ravel())[y < 0].max() + 1.0 - 1e-3
+
+    def test_a_bias_that_is_not_there_yet_is_waited_for(self):
+        """All of one class's dual variables were 0 at the first point: 0/0, and a warning."""
+        a = np.full(1500, 1500**-0.5)
+        X, y = sparse.csr_array(np.vstack([-a] * 20 + [3 * a])), np.r_[np.ones(20), 0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = SVMOR(1e-3).fit(X, y)
+        assert model.objective_ == pytest.approx(0.5e-3 / 16, rel=1e-6)  # w = -a / 4
+
+    def test_classes_that_overlap_are_left_to_newton(self, monkeypatch):
+        """Descent for rows, where it came first and never met a first point, took 60 times as long as all else."""
+        monkeypatch.setattr(module, "descend_with_free_bias", lambda *_: pytest.fail("it is not asked"))
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((3000, 1100))
+        y = np.where(X[:, :5].sum(axis=1) + 4 * rng.standard_normal(3000) > 0, 1, -1)
+        assert SVMOR(1e-1).fit(X, y).status_ == "converged"
 
     def test_a_warm_start_goes_on_to_another_lam(self):
         X, y = self.words()

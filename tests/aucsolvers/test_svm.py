@@ -879,7 +879,8 @@ class TestFreeBias:
     @pytest.mark.parametrize(
         ("shape", "cost"), [((300, 5), 0.01), ((300, 5), 1.0), ((60, 200), 1e-3), ((60, 200), 0.01), ((60, 200), 1e6)]
     )
-    def test_the_optimum_is_libsvms_whose_bias_is_in_no_norm(self, form, shape, cost):
+    def test_the_optimum_is_libsvms_whose_bias_is_in_no_norm(self, form, shape, cost, monkeypatch):
+        monkeypatch.setattr(module, "FIRST_VISITS", module.FREE_VISITS)
         rng = np.random.default_rng(0)
         y = np.where(rng.random(shape[0]) < 0.2, 1.0, -1.0)
         X = rng.normal(size=shape) + 0.5 * y[:, None] + 3.0
@@ -894,6 +895,13 @@ class TestFreeBias:
         dual, unbalanced = found[-1]
         assert dual == pytest.approx(foreign, rel=1e-6)
         assert abs(unbalanced) < 1e-7
+
+    def test_without_a_first_point_it_ends_soon(self, monkeypatch):
+        rng, visited, real = np.random.default_rng(0), [], module._passes
+        monkeypatch.setattr(module, "_passes", lambda *given: visited.append(real(*given)[1]) or real(*given))
+        X, y = rng.standard_normal((2000, 500)), np.where(rng.random(2000) < 0.5, 1.0, -1.0)
+        assert not list(descend_with_free_bias(X, y, np.full(2000, 10.0), np.random.default_rng(0)))
+        assert sum(visited) <= (module.FIRST_VISITS + 20) * 2000
 
     def test_a_system_for_the_free_rows_takes_the_dual_up_and_keeps_the_bounds(self):
         for seed in range(40):
