@@ -297,7 +297,7 @@ def solve_linear_svm(
     """
     columns = StoredColumns.of(X)
     X, w, linear_term = columns.rows(X), _in_columns(columns, w), _in_columns(columns, linear_term)
-    problem, basis, wide = _pose(X, y, cost, squared, fit_intercept, linear_term), None, newton and is_wide(X)
+    problem, basis, wide = _pose(X, y, cost, squared, float(fit_intercept), linear_term), None, newton and is_wide(X)
     visits = len(y) ** 2 // SPAN_VISITS if wide else problem.newton_visits() if newton else np.inf
     run = _Run(problem, tol, relative, max_iter, scaling=visits == np.inf)
     alpha = problem.feasible(alpha)
@@ -309,7 +309,7 @@ def solve_linear_svm(
         rows, basis = in_span(X)
         start = _turned(basis.T, problem.weights_to_publish(run.point.w))
         term = None if linear_term is None else _turned(basis.T, linear_term)
-        problem = _pose(rows, y, cost, squared, fit_intercept, term)
+        problem = _pose(rows, y, cost, squared, float(fit_intercept), term)
         run.move_to(problem, start)
         visits = problem.newton_visits()
         _descend(run, run.point.alpha.copy(), rng, visits)
@@ -390,11 +390,9 @@ def descend_with_free_bias(X, y, cost, rng):
     a bias sum_i y_i alpha_i is 0 at the optimum. In place of b^2, P has ((b - b_k) / beta)^2, with beta as the constant
     feature: b_k follows b (the proximal point algorithm). Between passes, a system of equations for the free rows.
     """
-    posed, n = _pose(X, y, cost, False, True), len(y)
-    squares, n_smaller = squared_norms(posed.X), min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
-    beta = float(np.sqrt(FREE_BIAS * squares.mean() / np.sqrt(n_smaller)))
-    with np.errstate(divide="ignore", over="ignore"):
-        posed.constants[:, 3] = 1.0 / (squares + beta**2)
+    n, n_smaller = len(y), min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
+    beta = float(np.sqrt(FREE_BIAS * squared_norms(X).mean() / np.sqrt(n_smaller)))
+    posed = _pose(X, y, cost, False, beta)
     fixed, alpha, w = (posed.rows, posed.constants, beta), np.zeros(n), np.zeros(posed.X.shape[1] + 1)
     order, free = np.arange(n, dtype=np.uint32), np.empty(n, dtype=np.uint32)
     n_active, high, low = n, np.inf, -np.inf
@@ -449,7 +447,7 @@ class _Problem:
     y: np.ndarray
     cost: np.ndarray
     squared: bool
-    bias: float  # the constant feature: 1, or 0 where no intercept is asked for
+    bias: float  # the constant feature: 1, or 0 where no intercept is asked for; a free bias has its own
     upper: np.ndarray  # U_i
     # Per row y_i, U_i, D_ii and the step length 1 / (||x~_i||^2 + D_ii), which a visit finds in one cache line.
     constants: np.ndarray
@@ -537,7 +535,7 @@ def _reordered(w, columns):
     return own
 
 
-def _pose(X, y, cost, squared, fit_intercept, linear_term=None):
+def _pose(X, y, cost, squared, bias, linear_term=None):
     """Return the _Problem: X in the faster of its two forms, D_ii, U_i and the step lengths."""
     if sparse.issparse(X):
         X = with_short_indices(stored_once(X))  # an entry stored in two parts would spoil ||x_i||^2
@@ -547,11 +545,10 @@ def _pose(X, y, cost, squared, fit_intercept, linear_term=None):
     if sparse.issparse(X) and X.shape[1] > CROWDED_ABOVE:
         X, columns = busy_columns_first(X)
     square_norms = squared_norms(X)
-    bias = 1.0 if fit_intercept else 0.0
     upper, diagonal = dual_bounds(cost, squared)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         # An all-zero row has gradient -1 always: with an infinite step it goes to its bound U_i, its optimum, at once.
-        inverse = 1.0 / (square_norms + bias + diagonal)
+        inverse = 1.0 / (square_norms + bias**2 + diagonal)
     linear_term = np.zeros(X.shape[1] + 1) if linear_term is None else _reordered(linear_term, columns)
     constants = np.column_stack([y, upper, diagonal, inverse])
     return _Problem(X, y, cost, squared, bias, upper, constants, columns, linear_term)

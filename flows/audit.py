@@ -99,14 +99,15 @@ def champions_command(model: str, on: str | None = None, as_json: bool = False) 
     """Show which versions of a model were champion, when and why: all of them, or those of a day or a moment."""
     _check_folder()
     ledger = store.ledger()
-    known, doubts = models_told(ledger), list(_doubts(ledger, model))
+    known, whole = models_told(ledger), registry.history(ledger, model)
+    doubts = list(_doubts(ledger, model, whole))
     if model not in known and not doubts:
         raise BadInput(
             f"Expected a model that the ledger knows, got '{model}'.{nearest(model, sorted(known))} "
             "See `aucflow list models`."
         )
     span = _span(on) if on is not None else None
-    reigns = [reign for reign in registry.history(ledger, model) if span is None or _overlaps(reign, *span)]
+    reigns = [reign for reign in whole if span is None or _overlaps(reign, *span)]
     if as_json:
         print_json({"model": model, "on": on, "champions": [_as_json(reign) for reign in reigns], "ok": not doubts})
     elif reigns:
@@ -119,7 +120,7 @@ def champions_command(model: str, on: str | None = None, as_json: bool = False) 
     return FINDING if doubts else 0
 
 
-def _doubts(ledger: Ledger, model: str) -> Iterator[str]:
+def _doubts(ledger: Ledger, model: str, reigns: Sequence[registry.Promotion]) -> Iterator[str]:
     """Yield why what the ledger tells of a model may not be believed."""
     if not ledger.path.exists():
         yield f"the ledger {ledger.path}, which alone tells who was champion, is missing"
@@ -127,7 +128,6 @@ def _doubts(ledger: Ledger, model: str) -> Iterator[str]:
         yield "the ledger does not verify"
     for slip in registry.slips(ledger, model):
         yield slip.message
-    reigns = registry.history(ledger, model)
     if any(after.since < before.since for before, after in pairwise(reigns)):
         yield "the clock went back between two changes"
 

@@ -104,28 +104,14 @@ def find_model(client: MlflowClient, reference: str) -> Source:
     if found is None:
         choices = [*sorted(named), *numbered]
         raise BadInput(f"Expected a version of '{name}', got '{reference}'. Choose one of {name_list(choices, False)}.")
-    check_told(client, name, found, wanted)
     found = registry.as_registered(store.ledger(), found)
-    return Source(f"{name}/{found.number}", found.source, found.run_id, found.tags, found.aliases)
-
-
-def check_told(client: MlflowClient, name: str, found: registry.Version, wanted: str) -> None:
-    """Refuse a version that the ledger did not register, and an alias that is not where it left it.
-
-    Of a model that it does not know at all, the registry alone is believed.
-    """
-    known = registry.registered(store.ledger(), name)
-    if known and found.number not in known:
+    moved = next((one for one in registry.moved_by_hand(client, store.ledger(), name) if one.subject == wanted), None)
+    if moved is not None:
         raise RunFailed(
-            f"Expected {name}/{found.number} to be a version that the ledger knows, got one that something else than "
-            "aucflow made. Run `aucflow audit verify`."
-        )
-    odd = next((one for one in registry.moved_by_hand(client, store.ledger(), name) if one.subject == wanted), None)
-    if odd is not None:
-        raise RunFailed(
-            f"Expected {wanted} where the ledger left it, got another: {odd.message}. Name a version, such as "
+            f"Expected {wanted} where the ledger left it, got another: {moved.message}. Name a version, such as "
             f"{name}/{found.number}, or `aucflow settle {name} --to ledger` first."
         )
+    return Source(f"{name}/{found.number}", found.source, found.run_id, found.tags, found.aliases)
 
 
 def _of_named_run(client: MlflowClient, reference: str, name: str) -> Source:

@@ -108,9 +108,17 @@ def registered(ledger: Ledger, model: str) -> dict[int, dict[str, str]]:
 
 
 def as_registered(ledger: Ledger, version: Version) -> Version:
-    """Return a version with the tags that the ledger says it was registered with: the registry's anybody may edit."""
-    known = registered(ledger, version.model).get(version.number, {})
-    told = {name: value for name, value in known.items() if name.startswith(PREFIX)}
+    """Return a version with the tags that the ledger says it was registered with: the registry's anybody may edit.
+
+    One that the ledger did not register is refused, unless it does not know the model at all.
+    """
+    known = registered(ledger, version.model)
+    if known and version.number not in known:
+        raise RunFailed(
+            f"Expected {version.model}/{version.number} to be a version that the ledger knows, got one that something "
+            "else than aucflow made. Run `aucflow audit verify`."
+        )
+    told = {name: value for name, value in known.get(version.number, {}).items() if name.startswith(PREFIX)}
     return replace(version, tags=version.tags | told)
 
 
