@@ -23,6 +23,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._by_rows import DescentByRows
 from aucsolvers._gram import add_both, add_squares, gram, in_span, is_wide, room_for
 from aucsolvers._hinge import FLAT, LOSSES, MAX_TRIALS
 from aucsolvers._jit import kernel
@@ -43,7 +44,6 @@ from aucsolvers._rows import (
 )
 from aucsolvers._stored import StoredColumns
 from aucsolvers._transaction import transactional
-from aucsolvers.svm import descend_with_free_bias
 
 logger = logging.getLogger(__name__)
 
@@ -165,9 +165,10 @@ class SVMOR(LinearScorer):
     system in O(r^3) where r <= 1024, of classes far apart 2048, else conjugate gradients, one product with these rows
     and their transpose each. With the squared hinge these are tried before a matrix, for half of its price at most,
     with the last one's factor as preconditioner.
-    With the hinge and more features, once the classes turn out to be far apart, descent along the rows' dual variables
-    takes over, O(stored values) a pass: where no pair's slope has to be 1 it solves the pairs' problem, in tens to
-    hundreds of passes; else it is given up. It works on a copy of the rows of its own.
+    With the hinge and more features, descent along the rows' dual variables comes before Newton's steps, or beside them
+    where rows are dense, O(stored values) a pass: where no pair's slope has to be 1 it solves the pairs' problem, in
+    tens to hundreds of passes. Of outliers, rows whose pairs may have slopes of 1, it takes the pairs near the kink as
+    rows, if they are few; else it is given up. It works on a copy of the rows of its own.
     At most 1024 dense rows of more features are first brought into coordinates of their span, O(n^2 d), and sparse rows
     into the columns that have an entry, if many have none.
     Data of more than 5,000 rows are first solved on 2,500 evenly spaced ones, of more than 40,000 then on 20,000, and
@@ -265,11 +266,14 @@ def newton(X, y, lam, loss, tol, max_iter, state=None):
     problem = _pose(X, y, lam, loss)
     run = _Run(problem, tol, max_iter)
     point = _first_point(run, problem, state)
+    by_rows = DescentByRows(problem, run) if problem.has_many_features and not problem.squared else None
+    if by_rows is not None:
+        by_rows.begin()
     # warm or small: start here; large and cold: the optimum on fewer rows is near, and comes at their price
     near = None if point.w.any() or run.done else _optimum_of_fewer(problem, max_iter)
     if near is not None:
         point = problem.balance(_look_near(problem, near), run.target)
-    _descend(run, problem, point, lambda: _separate(run, problem, X, y))
+    _descend(run, problem, point, by_rows)
     return run.result(X, y)
 
 
@@ -313,46 +317,6 @@ def _first_point(run, problem, state=None):
     return problem.balance(problem.change_width(point, WIDEST), run.target)
 
 
-def _separate(run, problem, X, y):
-    """Show the run the SVM of the rows, whose bias is free, for as long as it is the pairs' problem as well.
-
-    Where no slope has to be 1, of a pair only its rows' sums of slopes count. If slopes with the sums that the SVM's
-    dual variables are exist, they are a dual point, and its hard margin's weights violate no pair's. Rows are far fewer
-    than pairs at the kink, which Newton's steps have to settle.
-    """
-    in_few, _ = _smaller_class(y)
-    n_few = np.count_nonzero(in_few)
-    rows = X if sparse.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
-    # the SVM's margin is 2: its alpha is twice the sum of a row's slopes over lam k, and these are at most 1
-    cost = 2.0 / problem.lam / np.where(in_few, n_few, len(y) - n_few)
-    for alpha, w in descend_with_free_bias(rows, np.where(y > 0, 1.0, -1.0), cost, np.random.default_rng(0)):
-        slopes = 0.5 * problem.lam * problem.k * alpha
-        of_few, of_many = slopes[in_few], slopes[~in_few]
-        total = min(of_few.sum(), of_many.sum())
-        if total <= 0.0:  # the bias is not there yet
-            continue
-        of_few *= total / of_few.sum()
-        of_many *= total / of_many.sum()
-        point = problem.look_apart(w, of_few, of_many) if _are_sums_of_slopes(of_few, of_many) else None
-        if point is None:
-            return
-        run.count(point)
-        if run.done:
-            return
-
-
-def _are_sums_of_slopes(of_few, of_many):
-    """Tell whether there are slopes in [0, 1] of all pairs with these sums, of equal totals (Gale 1957; Ryser 1957).
-
-    There are if no number of rows of the few, those of the largest sums first, have more than the many can give them.
-    """
-    largest_first, ordered = np.cumsum(np.sort(of_few)[::-1]), np.sort(of_many)
-    below, counts = np.append(0.0, np.cumsum(ordered)), np.arange(1, len(of_few) + 1)
-    place = np.searchsorted(ordered, counts)
-    shared = below[place] + counts * (len(ordered) - place)
-    return bool(np.all(largest_first <= (1.0 + FINEST) * shared))
-
-
 def _optimum_of_fewer(problem, max_iter):
     """Return about the optimal point of evenly spaced rows, found by way of that of still fewer; None for few rows."""
     near, rows = None, THIN_ROWS
@@ -370,17 +334,14 @@ def _look_near(problem, near):
     return point if point.newton_part <= FAR * point.objective else problem.change_width(point, WIDEST)
 
 
-def _descend(run, problem, point, separate=None):
-    """Take Newton steps from the point until the run is done; return the last point.
-
-    Where classes turn out to be far apart in many features, ``separate`` is what may be done with the run instead.
-    """
+def _descend(run, problem, point, by_rows=None):
+    """Take Newton steps from the point until the run is done, and some of descent by rows; return the last point."""
     settled, by_heavier, n_short = None, False, 0
     while not run.done:
-        if separate is not None and problem.has_many_features and problem.are_far_apart(point):
-            separate()
-            separate = None
-            continue
+        if by_rows is not None and point.w.any():  # at w = 0 they began
+            by_rows.go_on(point)
+            if run.done:
+                break
         n_short += point.step < SHORT
         path = None if by_heavier else _path_by_heavier(run, problem, point, n_short)
         if path is not None:
@@ -780,13 +741,12 @@ class _Problem:
         shorter = replace(point, w=w, s_few=s_few, s_many=s_many, band=band, objective=objective)
         return replace(point, band_part=band_part, newton_part=newton_part, shorter=shorter)
 
-    def look_apart(self, w, of_few, of_many):
-        """Return the point at the multiple of w whose smallest margin is 1, certified by slopes with these sums.
+    def look_apart(self, w, s_few, s_many, of_few, of_many, is_core):
+        """Return the point at the multiple of w whose smallest margin of core rows is 1, certified by these sums.
 
-        None if w does not tell the classes apart.
+        None if w does not tell them apart.
         """
-        s_few, s_many = self.scores(w)
-        margin = s_few.min() - s_many.max()
+        margin = s_few[is_core[: len(s_few)]].min() - s_many[is_core[len(s_few) :]].max()
         if margin <= 0.0:
             return None
         scale = 1.0 / margin

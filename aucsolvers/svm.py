@@ -68,12 +68,10 @@ from aucsolvers._transaction import transactional
 FIRST_RANGE, LEAST_RANGE, LARGEST_RANGE = 20.0, 1e-3, 0.1
 # Of descent with a free bias: the square of its constant feature, relative to the mean row's and over the root of the
 # smaller class, and most passes before the next bias; most products of the first systems of equations, how many times
-# more after too few, and how often a step that bounds cut is halved; range of gradients; visits a row, at most, and
-# before the first point.
+# more after too few, and how often a step that bounds cut is halved; range of gradients.
 FREE_BIAS, FREE_PASSES = 0.05, 10
 FREE_PRODUCTS, MORE_PRODUCTS, HALVINGS = 30, 2, 5
 FREE_RANGE, FREE_TIGHTENING, LEAST_FREE_RANGE = 1.0, 0.1, 1e-9
-FREE_VISITS, FIRST_VISITS = 5000, 500
 LONGEST_BLIND = 8  # times as many visits as at the last look: then look again, whatever the passes meet
 LEAST_ERROR = 0.1  # that a look may teach: one that was lucky must not make all others come too early
 # After a pass the free rows, mostly few, are swept until their gradients' range is such a part of the pass's, but at
@@ -383,40 +381,62 @@ def _descend(run, alpha, rng, max_visits):
         run.certify(alpha, w)
 
 
-def descend_with_free_bias(X, y, cost, rng):
-    """Yield dual points with the hinge and a bias that is in no norm, each nearer to the optimum: alpha, and w(alpha).
+def descend_with_free_bias(X, place, y, cost, rng, *, alpha, w0, bias):
+    """Descend from alpha with the hinge and a bias that is in no norm, yielding the visits of rows and where they led.
 
-    Arguments as of ``solve_linear_svm``; ends after FREE_VISITS of each row, or FIRST_VISITS without a point. With such
-    a bias sum_i y_i alpha_i is 0 at the optimum. In place of b^2, P has ((b - b_k) / beta)^2, with beta as the constant
-    feature: b_k follows b (the proximal point algorithm). Between passes, a system of equations for the free rows.
+    Arguments as of ``solve_linear_svm``, w0 being a linear term. The column ``place`` of X is the bias's own and is
+    written to: rows with a 0 there have no bias, which starts at ``bias``. What is yielded beside the visits is None
+    or, ever nearer to the optimum, alpha, w(alpha) and the bias; sum_i y_i alpha_i of its rows is 0 there. In place of
+    b^2, P has ((b - b_k) / beta)^2, with beta as a feature: b_k follows b (the proximal point algorithm). Between
+    passes, a system of equations for the free rows.
     """
-    n, n_smaller = len(y), min(np.count_nonzero(y > 0), np.count_nonzero(y < 0))
-    beta = float(np.sqrt(FREE_BIAS * squared_norms(X).mean() / np.sqrt(n_smaller)))
-    posed = _pose(X, y, cost, False, beta)
-    fixed, alpha, w = (posed.rows, posed.constants, beta), np.zeros(n), np.zeros(posed.X.shape[1] + 1)
+    n, beta = len(y), _set_bias_feature(X, place, y)
+    linear_term = np.append(w0, 0.0)
+    linear_term[place] = bias / beta
+    posed = _pose(X, y, cost, False, 0.0, linear_term)
+    own, of_bias = np.arange(X.shape[1])[posed.columns][place], np.where(_column(X, place) != 0.0, y, 0.0)
+    alpha = posed.feasible(alpha)
+    w = posed.primal(alpha)
     order, free = np.arange(n, dtype=np.uint32), np.empty(n, dtype=np.uint32)
     n_active, high, low = n, np.inf, -np.inf
-    pg_range, left, most = FREE_RANGE, FIRST_VISITS * n, FREE_PRODUCTS
-    while left > 0 and pg_range >= LEAST_FREE_RANGE:
+    pg_range, most = FREE_RANGE, FREE_PRODUCTS
+    while pg_range >= LEAST_FREE_RANGE:
         draws = rng.integers(2**32, size=max(2 * n, FEWEST_DRAWS), dtype=np.uint32)
         _, visits, n_active, high, low, spread, _ = _passes(
-            *fixed, alpha, w, order, free, n_active, high, low, draws, pg_range, FREE_PASSES
+            posed.rows, posed.constants, 0.0, alpha, w, order, free, n_active, high, low, draws, pg_range, FREE_PASSES
         )
-        left -= visits
         closed = spread <= pg_range
         if not closed:
             inside = np.flatnonzero((alpha > 0.0) & (alpha < posed.upper)).astype(np.uint32)
-            products, too_few = _solve_free(*fixed, alpha, w, inside, most)
-            left -= len(inside) * products
+            products, too_few = _solve_free(posed.rows, posed.constants, alpha, w, inside, most)
+            visits += len(inside) * products
             most = MORE_PRODUCTS * most if too_few else FREE_PRODUCTS
-        w[-1] += beta * float(alpha @ y)
+        w[own] += beta * float(alpha @ of_bias)
         if closed and n_active == n:
-            yield alpha, posed.weights_to_publish(w)[:-1]
-            if pg_range == FREE_RANGE:
-                left += (FREE_VISITS - FIRST_VISITS) * n
+            found = posed.weights_to_publish(w)[:-1]
+            yield visits, (alpha, found, beta * found[place])
             pg_range *= FREE_TIGHTENING
+        else:
+            yield visits, None
         if closed:
             n_active, high, low = n, np.inf, -np.inf
+
+
+def _set_bias_feature(X, place, y):
+    """Set what is not 0 in that column to beta, which is returned."""
+    biased = _column(X, place) != 0.0
+    n_smaller = min(np.count_nonzero(biased & (y > 0.0)), np.count_nonzero(biased & (y < 0.0)))
+    square = (squared_norms(X) - _column(X, place) ** 2)[biased].mean()
+    beta = float(np.sqrt(FREE_BIAS * square / np.sqrt(n_smaller))) or 1.0
+    if sparse.issparse(X):
+        X.data[X.indices == place] = beta
+    else:
+        X[biased, place] = beta
+    return beta
+
+
+def _column(X, place):
+    return X[:, [place]].toarray().ravel() if sparse.issparse(X) else X[:, place]
 
 
 class _Foresight:
@@ -856,18 +876,18 @@ def _pass(rows, constants, bias, alpha, w, order, n_active, high, low):
 
 
 @kernel(fastmath=REDUCE)
-def _solve_free(rows, constants, bias, alpha, w, free, most):
+def _solve_free(rows, constants, alpha, w, free, most):
     """Move the free rows' alpha to where their gradients are about 0, or as far towards it as the dual rises.
 
     By conjugate gradients, each variable in units of its own step, and cut at the bounds. Updates alpha and w in place;
     returns the products, and whether more of them, rather than other free rows, would have led further.
     """
-    n, last = free.size, w.size - 1
+    n = free.size
     residual, search, direction, image = np.empty(n), np.empty(n), np.zeros(n), np.empty_like(w)
     norm = 0.0
     for k in range(n):
         i = free[k]
-        residual[k] = 1.0 - constants[i, 0] * (dot(rows, i, w) + bias * w[last])
+        residual[k] = 1.0 - constants[i, 0] * dot(rows, i, w)
         search[k] = constants[i, 3] * residual[k]
         norm += residual[k] * search[k]
     target, products = ACCURACY * ACCURACY * norm, 0
@@ -875,9 +895,7 @@ def _solve_free(rows, constants, bias, alpha, w, free, most):
         products += 1
         image[:] = 0.0
         for k in range(n):
-            signed = constants[free[k], 0] * search[k]
-            add(rows, free[k], signed, image)
-            image[last] += signed * bias
+            add(rows, free[k], constants[free[k], 0] * search[k], image)
         along = inner(image, image)
         if not along > 0.0:
             break
@@ -885,7 +903,7 @@ def _solve_free(rows, constants, bias, alpha, w, free, most):
         for k in range(n):
             i = free[k]
             direction[k] += step * search[k]
-            residual[k] -= step * constants[i, 0] * (dot(rows, i, image) + bias * image[last])
+            residual[k] -= step * constants[i, 0] * dot(rows, i, image)
             norm += constants[i, 3] * residual[k] * residual[k]
         if norm <= target:
             break
@@ -907,7 +925,6 @@ def _solve_free(rows, constants, bias, alpha, w, free, most):
             moved[k] = min(max(there, 0.0), constants[i, 1]) - alpha[i]
             gained += moved[k]
             add(rows, i, constants[i, 0] * moved[k], image)
-            image[last] += constants[i, 0] * moved[k] * bias
         if gained > inner(w, image) + 0.5 * inner(image, image):
             break
         reach *= 0.5

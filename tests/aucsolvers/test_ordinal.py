@@ -2,7 +2,6 @@
 
 import pickle
 import tracemalloc
-import warnings
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
-from scipy.optimize import linprog, minimize
+from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
@@ -1117,127 +1116,3 @@ def test_a_table_of_categories_is_solved_to_its_certified_gap(lam):
     pairs = n_pos[:, None] * n_neg * np.maximum(0.0, 1.0 - scores[:, None] + scores)
     norm = np.square(model.coef_).sum()
     assert model.objective_ == pytest.approx(0.5 * lam * norm + pairs.sum() / (n_pos.sum() * n_neg.sum()), rel=1e-12)
-
-
-class TestSeparatedByRows:
-    """Many features, classes far apart: the SVM of the rows, whose dual variables are sums of the pairs' slopes."""
-
-    @staticmethod
-    def words(n=1200, d=4000, n_pos=100, seed=0, scaled=True):
-        """Documents by Zipf's law, of unit variance if ``scaled``: most of Newton's steps are then short."""
-        rng = np.random.default_rng(seed)
-        p = 1.0 / np.arange(3, d + 3)
-        words = rng.choice(d, size=30 * n, p=p / p.sum())
-        X = sparse.csr_array((np.ones(30 * n), words, np.arange(0, 30 * n + 1, 30)), shape=(n, d))
-        X.sum_duplicates()
-        y = np.where(rng.permutation(n) < n_pos, 1.0, -1.0)
-        return (StandardScaler(with_mean=False).fit_transform(X) if scaled else X), y
-
-    @given(st.integers(0, 10**6))
-    @settings(max_examples=150, deadline=None)
-    def test_sums_are_those_of_slopes_where_a_linear_programme_finds_slopes(self, seed):
-        rng = np.random.default_rng(seed)
-        n, m = rng.integers(1, 6, size=2)
-        of_few, of_many = rng.random(n) ** rng.integers(1, 4) * m, rng.random(m) ** rng.integers(1, 4) * n
-        if rng.random() < 0.5:  # whole numbers and ties: sums that just exist
-            of_few, of_many = np.round(of_few), np.round(of_many)
-        total = min(of_few.sum(), of_many.sum())
-        if total == 0.0:
-            return
-        of_few, of_many = of_few * (total / of_few.sum()), of_many * (total / of_many.sum())
-        rows, columns = np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))
-        # the smallest upper bound that slopes with these sums need: 1 will do, or not
-        found = linprog(
-            np.r_[np.zeros(n * m), 1.0],
-            A_ub=np.c_[np.eye(n * m), -np.ones(n * m)],
-            b_ub=np.zeros(n * m),
-            A_eq=np.c_[np.r_[rows, columns], np.zeros(n + m)],
-            b_eq=np.r_[of_few, of_many],
-        )
-        assert found.status == 0
-        if abs(found.fun - 1.0) > 1e-7:
-            assert module._are_sums_of_slopes(of_few, of_many) == (found.fun < 1.0)
-        elif np.array_equal(of_few, np.round(of_few)) and np.array_equal(of_many, np.round(of_many)):
-            assert module._are_sums_of_slopes(of_few, of_many)
-
-    def test_its_certificate_is_that_of_slopes_with_these_sums(self):
-        """P and D of the point, both summed over pairs with slopes as a product of the sums."""
-        X, y = far_apart()
-        lam, (n, m) = 1e-4, ((y > 0).sum(), (y < 0).sum())
-        problem, rng = module._pose(X, y, lam, "hinge"), np.random.default_rng(1)
-        w = SVMOR(1e-2, tol=1e-2).fit(X, y).coef_.ravel()
-        of_few, of_many = rng.random(n), rng.random(m)
-        of_many *= of_few.sum() / of_many.sum()
-        point = problem.look_apart(3.0 * w, of_few, of_many)
-        Z = pair_differences(X, y)
-        slopes = np.outer(of_few, of_many).ravel() / of_few.sum()
-        assert slopes.max() < 1.0 and (Z @ point.w).min() == pytest.approx(1.0, rel=1e-12)
-        v = slopes @ Z / len(Z)
-        theta = min(1.0, slopes.mean() / (v @ v / lam))  # the best multiple of them
-        D = theta * slopes.mean() - theta**2 * (v @ v) / (2 * lam)
-        assert point.lower_bound == pytest.approx(D, rel=1e-9)
-        assert point.objective == pytest.approx(enumerated_objective(point.w, X, y, lam, "hinge"), rel=1e-9)
-        assert problem.look_apart(-w, of_few, of_many) is None  # does not tell the classes apart
-
-    @pytest.mark.parametrize("n_pos", [3, 100, 700])  # the negative class may be the smaller one
-    @pytest.mark.parametrize("lam", [1e-2, 1e-6])
-    def test_the_optimum_is_newtons(self, n_pos, lam, monkeypatch):
-        X, y = self.words(n_pos=n_pos)
-        model = SVMOR(lam, tol=1e-8).fit(X, y)
-        assert model.status_ == "converged" and 0 < model.n_iter_ <= 12
-        assert np.all(np.diff(model.history_["dual_gap"]) <= 0)
-        monkeypatch.setattr(module, "descend_with_free_bias", lambda *_: iter(()))
-        by_pairs = SVMOR(lam, max_iter=60, tol=1e-3).fit(X, y)
-        assert by_pairs.status_ == "converged"
-        assert by_pairs.objective_ - by_pairs.dual_gap_ <= model.objective_ <= by_pairs.objective_
-        assert model.objective_ - model.dual_gap_ <= by_pairs.objective_
-
-    def test_the_widest_margin_is_libsvms(self):
-        X, y = self.words()
-        machine = SVC(kernel="linear", C=1e9, tol=1e-9).fit(X.toarray(), y)
-        w = machine.coef_.ravel() / 2
-        model = SVMOR(1e-3, tol=1e-9).fit(X, y)
-        assert model.objective_ == pytest.approx(0.5e-3 * (w @ w), rel=1e-6)
-        assert_allclose(model.coef_.ravel(), w, atol=1e-4 * np.abs(w).max())
-
-    def test_storage_type_and_repetition_change_nothing(self):
-        X, y = self.words()
-        first = SVMOR(1e-3).fit(X, y)
-        assert np.array_equal(SVMOR(1e-3).fit(X, y).coef_, first.coef_)
-        for form in (X.toarray(), X.astype(np.float32), X.toarray() + 5.0):
-            other = SVMOR(1e-3).fit(form, y)
-            assert other.status_ == "converged" and other.n_iter_ <= 12
-            assert other.objective_ == pytest.approx(first.objective_, rel=1e-5)
-
-    def test_pairs_decide_where_rows_do_not(self):
-        """Unscaled, with a heavier lam, some pairs' slopes are 1: the two problems are not one."""
-        X, y = self.words(scaled=False)
-        model, reference = (SVMOR(3e-2, tol=1e-4, method=method).fit(X, y) for method in METHODS)
-        assert model.status_ == reference.status_ == "converged"
-        assert abs(model.objective_ - reference.objective_) <= model.dual_gap_ + reference.dual_gap_
-        assert (X @ model.coef_.ravel())[y > 0].min() < (X @ model.coef_.ravel())[y < 0].max() + 1.0 - 1e-3
-
-    def test_a_bias_that_is_not_there_yet_is_waited_for(self):
-        """All of one class's dual variables were 0 at the first point: 0/0, and a warning."""
-        a = np.full(1500, 1500**-0.5)
-        X, y = sparse.csr_array(np.vstack([-a] * 20 + [3 * a])), np.r_[np.ones(20), 0]
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            model = SVMOR(1e-3).fit(X, y)
-        assert model.objective_ == pytest.approx(0.5e-3 / 16, rel=1e-6)  # w = -a / 4
-
-    def test_classes_that_overlap_are_left_to_newton(self, monkeypatch):
-        """Descent for rows, where it came first and never met a first point, took 60 times as long as all else."""
-        monkeypatch.setattr(module, "descend_with_free_bias", lambda *_: pytest.fail("it is not asked"))
-        rng = np.random.default_rng(0)
-        X = rng.standard_normal((3000, 1100))
-        y = np.where(X[:, :5].sum(axis=1) + 4 * rng.standard_normal(3000) > 0, 1, -1)
-        assert SVMOR(1e-1).fit(X, y).status_ == "converged"
-
-    def test_a_warm_start_goes_on_to_another_lam(self):
-        X, y = self.words()
-        model = SVMOR(1e-2, warm_start=True).fit(X, y)
-        again = model.set_params(lam=1e-4).fit(X, y)
-        assert again.status_ == "converged" and again.objective_ == pytest.approx(
-            SVMOR(1e-4).fit(X, y).objective_, rel=2e-6
-        )

@@ -8,7 +8,7 @@ import pytest
 from imblearn.pipeline import make_pipeline
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import Bounds, LinearConstraint, minimize, minimize_scalar
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
@@ -879,8 +879,7 @@ class TestFreeBias:
     @pytest.mark.parametrize(
         ("shape", "cost"), [((300, 5), 0.01), ((300, 5), 1.0), ((60, 200), 1e-3), ((60, 200), 0.01), ((60, 200), 1e6)]
     )
-    def test_the_optimum_is_libsvms_whose_bias_is_in_no_norm(self, form, shape, cost, monkeypatch):
-        monkeypatch.setattr(module, "FIRST_VISITS", module.FREE_VISITS)
+    def test_the_optimum_is_libsvms_whose_bias_is_in_no_norm(self, form, shape, cost):
         rng = np.random.default_rng(0)
         y = np.where(rng.random(shape[0]) < 0.2, 1.0, -1.0)
         X = rng.normal(size=shape) + 0.5 * y[:, None] + 3.0
@@ -888,46 +887,72 @@ class TestFreeBias:
         machine = SVC(kernel="linear", C=cost, tol=1e-10).fit(X, y, sample_weight=weights)
         foreign = np.sum(np.abs(machine.dual_coef_)) - 0.5 * np.sum(machine.coef_**2)
         found = []
-        for alpha, w in descend_with_free_bias(form(X), y, cost * weights, np.random.default_rng(0)):
+        for alpha, w, bias in self.points(form(np.c_[X, np.ones(len(y))]), y, cost * weights):
             assert alpha.min() >= 0.0 and np.all(alpha <= cost * weights)
-            assert_allclose(w, (alpha * y) @ X, rtol=1e-9, atol=1e-9 * np.abs(w).max())
-            found.append((float(alpha.sum() - 0.5 * w @ w), float(alpha @ y / alpha.sum())))
-        dual, unbalanced = found[-1]
+            assert_allclose(w[:-1], (alpha * y) @ X, rtol=1e-9, atol=1e-9 * np.abs(w).max())
+            found.append((float(alpha.sum() - 0.5 * w[:-1] @ w[:-1]), float(alpha @ y / alpha.sum()), bias))
+        dual, unbalanced, bias = found[-1]
         assert dual == pytest.approx(foreign, rel=1e-6)
         assert abs(unbalanced) < 1e-7
+        assert bias == pytest.approx(machine.intercept_[0], abs=1e-4 * np.abs(X @ machine.coef_[0]).max())
 
-    def test_without_a_first_point_it_ends_soon(self, monkeypatch):
-        rng, visited, real = np.random.default_rng(0), [], module._passes
-        monkeypatch.setattr(module, "_passes", lambda *given: visited.append(real(*given)) or visited[-1])
-        X, y = rng.standard_normal((2000, 500)), np.where(rng.random(2000) < 0.5, 1.0, -1.0)
-        assert not list(descend_with_free_bias(X, y, np.full(2000, 10.0), np.random.default_rng(0)))
-        assert 0 < sum(one[1] for one in visited) <= (module.FIRST_VISITS + 20) * 2000
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    def test_rows_without_a_bias_and_a_linear_term_are_as_a_general_optimiser_has_them(self, form):
+        rng = np.random.default_rng(1)
+        n, d = 40, 12
+        X, y, cost = rng.normal(size=(n, d)), np.where(rng.random(n) < 0.4, 1.0, -1.0), rng.uniform(0.1, 1.0, size=n)
+        biased, w0 = np.arange(n) < 28, 0.3 * rng.normal(size=d)
+        Z = y[:, None] * X
+        found = minimize(
+            lambda alpha: (0.5 * np.sum((w0 + alpha @ Z) ** 2) - alpha.sum(), Z @ (w0 + alpha @ Z) - 1.0),
+            np.zeros(n),
+            jac=True,
+            method="trust-constr",
+            bounds=Bounds(0.0, cost),
+            constraints=LinearConstraint(y * biased, 0.0, 0.0),
+            options={"maxiter": 3000, "gtol": 1e-10, "xtol": 1e-14, "barrier_tol": 1e-10},
+        )
+        start = {"alpha": rng.uniform(size=n) * cost, "w0": np.append(w0, 0.0), "bias": -5.0}
+        *_, (alpha, w, _) = self.points(form(np.c_[X, biased]), y, cost, **start)
+        assert_allclose(w[:-1], w0 + (alpha * y) @ X, rtol=1e-9, atol=1e-12)
+        assert 0.5 * np.sum(w[:-1] ** 2) - alpha.sum() == pytest.approx(found.fun, rel=1e-6)
+
+    @staticmethod
+    def points(X, y, cost, **start):
+        """Yield the points of at most a million visits, from alpha = 0 by default; the last column is the bias's."""
+        given = {"alpha": np.zeros(len(y)), "w0": np.zeros(X.shape[1]), "bias": 0.0} | start
+        left = 10**6
+        for visits, found in descend_with_free_bias(X, X.shape[1] - 1, y, cost, np.random.default_rng(0), **given):
+            left -= visits
+            if found is not None:
+                yield found
+            if left < 0:
+                return
 
     def test_a_system_for_the_free_rows_takes_the_dual_up_and_keeps_the_bounds(self):
         for seed in range(40):
             rng = np.random.default_rng(seed)
             X, y = rng.normal(size=(30, 12)), np.where(rng.random(30) < 0.4, 1.0, -1.0)
             upper = rng.uniform(0.1, 1.0, size=30) * 10.0 ** rng.integers(-2, 3)
-            alpha, bias = rng.uniform(0.01, 0.99, size=30) * upper, 0.7
-            w = np.append((alpha * y) @ X, bias * (alpha @ y))
-            constants = np.column_stack([y, upper, np.zeros(30), 1.0 / (np.sum(X * X, axis=1) + bias**2)])
+            alpha = rng.uniform(0.01, 0.99, size=30) * upper
+            w = np.append((alpha * y) @ X, 0.0)
+            constants = np.column_stack([y, upper, np.zeros(30), 1.0 / np.sum(X * X, axis=1)])
             before, free = alpha.copy(), np.flatnonzero(rng.random(30) < 0.7).astype(np.uint32)
             dual = alpha.sum() - 0.5 * w @ w
-            module._solve_free(X, constants, bias, alpha, w, free, 30)
+            module._solve_free(X, constants, alpha, w, free, 30)
             assert np.all((alpha >= 0.0) & (alpha <= upper))
             assert np.array_equal(np.delete(alpha, free), np.delete(before, free))
-            assert_allclose(w, np.append((alpha * y) @ X, bias * (alpha @ y)), rtol=1e-10, atol=1e-10)
+            assert_allclose(w, np.append((alpha * y) @ X, 0.0), rtol=1e-10, atol=1e-10)
             assert alpha.sum() - 0.5 * w @ w > dual
 
     def test_without_bounds_in_the_way_the_system_is_solved(self):
         rng = np.random.default_rng(3)
         X, y, free = rng.normal(size=(20, 400)), np.where(np.arange(20) < 8, 1.0, -1.0), np.arange(20, dtype=np.uint32)
-        alpha, bias = np.full(20, 1.0), 0.5
-        Z = y[:, None] * np.c_[X, np.full(20, bias)]
+        alpha, Z = np.full(20, 1.0), y[:, None] * X
         constants = np.column_stack([y, np.full(20, 1e9), np.zeros(20), 1.0 / np.sum(Z * Z, axis=1)])
-        w = alpha @ Z
+        w = np.append(alpha @ Z, 0.0)
         for _ in range(12):  # each takes off nine tenths of what is left
-            _, too_few = module._solve_free(X, constants, bias, alpha, w, free, 30)
+            _, too_few = module._solve_free(X, constants, alpha, w, free, 30)
             assert not too_few
         exact = np.linalg.solve(Z @ Z.T, np.ones(20))
         assert exact.min() > 0.0
