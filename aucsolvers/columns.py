@@ -45,6 +45,44 @@ def _seconds(durations):
     return durations.dt.total_seconds().to_numpy(np.float64)
 
 
+def as_texts(column):
+    """Return a plain column whose values are texts or missing; ValueError if there is a number."""
+    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) in ("string", "empty"):
+        return column
+    strange = [value for value in column[column.notna()] if not isinstance(value, str)]
+    if strange:
+        raise ValueError(
+            f"Expected a text in column {column.name!r}, as in training, got the number {strange[0]}. "
+            "Write the column as texts, spelt as in training."
+        )
+    return column.astype(object)
+
+
+def as_numbers(column):
+    """Return a plain column as finite float64; texts may be numbers or blank, ValueError if one is neither."""
+    numbers = column if column.dtype == np.float64 else column.map(_number).astype(np.float64)
+    strange = column[np.isinf(numbers)]
+    if len(strange):
+        raise ValueError(
+            f"Expected a finite number in column {column.name!r}, as in training, got {str(strange.iloc[0])[:60]!r}. "
+            "Mend it, or leave the cell empty if it is missing."
+        )
+    return numbers
+
+
+def _number(value):
+    """Return what the value says as a float: infinity if it is no number."""
+    if isinstance(value, str):
+        text = value.strip()
+        value = None if not text else {"true": 1.0, "false": 0.0}.get(text.lower(), text)
+    if pd.isna(value):
+        return np.nan
+    try:
+        return float(value) if "_" not in str(value) else np.inf
+    except (TypeError, ValueError, OverflowError):
+        return np.inf
+
+
 class TextImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Turn None, NaN, NA and blank texts into ``fill_value`` and strip all others.
 

@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from aucsolvers.columns import plain_columns
+from aucsolvers.columns import as_numbers, as_texts, plain_columns
 from aucsolvers.process import one_blas_thread
 
 
@@ -28,6 +28,8 @@ class Ranker(BaseEstimator):
     sparse : bool, default=False
         Whether the scorer was fitted on a sparse matrix. A server hands it arrays: these are brought to CSR, for sums
         over all features and over those that are not zero differ in the last bit.
+    columns : dict of str to {"number", "text"}, default=None
+        What the columns of a frame were in training. A frame is then held to it: 7 is none of the texts "7" and "007".
 
     Examples
     --------
@@ -40,7 +42,15 @@ class Ranker(BaseEstimator):
     """
 
     def __init__(
-        self, scorer, *, threshold=0.0, positive_label="1", negative_label="-1", calibrator=None, sparse=False
+        self,
+        scorer,
+        *,
+        threshold=0.0,
+        positive_label="1",
+        negative_label="-1",
+        calibrator=None,
+        sparse=False,
+        columns=None,
     ):
         self.scorer = scorer
         self.threshold = threshold
@@ -48,19 +58,40 @@ class Ranker(BaseEstimator):
         self.negative_label = negative_label
         self.calibrator = calibrator
         self.sparse = sparse
+        self.columns = columns
 
     def predict(self, X):
         """Return the scores, shape (n_samples,): the larger, the more likely positive.
 
         A frame's columns may have any type that they could be trained from: times, categories, nullable numbers. BLAS
         works on one thread, as in training: several would divide a product where they like, and its last bits with it.
+
+        Raises
+        ------
+        ValueError
+            If a column that was one of texts has a number, or one of numbers a text or infinity; blank texts are gaps.
         """
         if isinstance(X, pd.DataFrame):
-            X = plain_columns(X)
+            X = self._as_trained(plain_columns(X))
         if self.sparse and not issparse(X):
             X = csr_matrix(np.asarray(X, dtype=np.float64))
-        with one_blas_thread():
-            return self.scorer.decision_function(X)
+        try:
+            with one_blas_thread():
+                return self.scorer.decision_function(X)
+        except ValueError:
+            if isinstance(X, pd.DataFrame):
+                self._as_trained(X, whole=True)  # names the column with an infinity
+            raise
+
+    def _as_trained(self, frame, whole=False):
+        """Hold a frame of plain columns to what they were in training; the scorer tells which are not there at all."""
+        columns = self.columns or {}
+        for name, dtype in zip(frame.columns, frame.dtypes.tolist(), strict=True):
+            if columns.get(name) == "text":
+                frame[name] = as_texts(frame[name])
+            elif name in columns and (whole or dtype.hasobject):
+                frame[name] = as_numbers(frame[name])
+        return frame
 
     decision_function = predict
 

@@ -52,8 +52,8 @@ class KeptModel:
     layout: Layout
 
 
-def make_ranker(model: FittedModel, dataset: Dataset) -> Ranker:
-    """Return the object that is kept: pipeline, threshold and the labels as the user wrote them."""
+def make_ranker(model: FittedModel, dataset: Dataset, table: Table) -> Ranker:
+    """Return the object that is kept: pipeline, threshold, columns, and the labels as the user wrote them."""
     return Ranker(
         scorer=model.pipeline,
         threshold=float(model.threshold),
@@ -61,6 +61,7 @@ def make_ranker(model: FittedModel, dataset: Dataset) -> Ranker:
         negative_label=dataset.provenance.negative_label,
         calibrator=model.calibrator,
         sparse=dataset.is_sparse,
+        columns=column_types(table) or None,
     )
 
 

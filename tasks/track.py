@@ -278,8 +278,9 @@ def _log_model(run: TrackedRun, dataset: Dataset, final: FittedModel) -> str:
     with store.mlflow_on_store():
         mlflow.start_run(run_id=run.run_id)
         try:
+            table = load(dataset)
             params = {name: str(value) for name, value in final.chosen.items()}
-            info = log_ranker(make_ranker(final, dataset), load(dataset), params, dataset.layout)
+            info = log_ranker(make_ranker(final, dataset, table), table, params, dataset.layout)
         finally:
             mlflow.end_run("RUNNING")  # it goes on: as a context, the store would have it FINISHED before the ledger
     model = run.client.get_logged_model(info.model_id)

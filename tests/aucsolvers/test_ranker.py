@@ -8,12 +8,14 @@ import pytest
 import skops.io
 from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from aucsolvers import AUCMSGD, AUCSDCD, LSSVM, LinearSVM, Ranker
+from aucsolvers import AUCMSGD, AUCSDCD, LSSVM, LinearSVM, Ranker, TextImputer
 from aucsolvers.metrics import best_gmean_threshold, gmean
 
 SOLVERS = [AUCSDCD(random_state=0), AUCMSGD(random_state=0), LSSVM(), LinearSVM(tol=1e-2, random_state=0)]
@@ -93,3 +95,47 @@ def test_a_server_scores_on_one_thread():
         assert {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"} == {2}
         ranker.predict(np.eye(3))
     assert ranker.scorer.threads == {1}
+
+
+class TestFrames:
+    """A frame is held to what its columns were in training."""
+
+    X = pd.DataFrame({"amount": [1.0, 2.0, np.nan, 4.0] * 6, "code": ["1", "2", None, "A"] * 6})
+
+    @pytest.fixture(scope="class")
+    def ranker(self):
+        texts = make_pipeline(TextImputer(), OneHotEncoder(handle_unknown="infrequent_if_exist"))
+        columns = make_column_transformer((SimpleImputer(), ["amount"]), (texts, ["code"]))
+        scorer = make_pipeline(columns, LSSVM()).fit(self.X, np.arange(24) % 3 - 1 | 1)
+        return Ranker(scorer, columns={"amount": "number", "code": "text"})
+
+    @pytest.mark.parametrize(
+        "code", [1, 1.0, True, [1, None] * 12, [1, "2"] * 12, pd.Categorical([1, 2] * 12)], ids=str
+    )
+    def test_numbers_are_no_texts(self, code, ranker):
+        """What pandas reads of 1, 2 and gaps are fractions: as texts none of training had these, and they were rare."""
+        with pytest.raises(ValueError, match="Expected a text in column 'code', as in training, got the number"):
+            ranker.predict(self.X.assign(code=code))
+
+    @pytest.mark.parametrize("amount", ["much", "1_0", np.inf, "inf", [1.0, "x"] * 12, "2024-01-01"], ids=str)
+    def test_texts_and_infinity_are_no_numbers(self, amount, ranker):
+        with pytest.raises(ValueError, match=r"Expected a finite number in column 'amount', as in training, got '.+'"):
+            ranker.predict(self.X.assign(amount=amount))
+
+    def test_what_says_the_same_scores_the_same(self, ranker):
+        want = ranker.predict(self.X)
+        written = ["1.0", " 2 ", "", "4e0"] * 6
+        code = pd.array(["1 ", "2", None, "A"] * 6, dtype="string")
+        for X in (self.X.assign(amount=written), self.X.assign(code=code), self.X.assign(code=code.astype("category"))):
+            assert np.array_equal(ranker.predict(X), want)
+        truth = ranker.predict(self.X.assign(amount=1.0))
+        for amount in (True, "true", [True, 1] * 12):
+            assert np.array_equal(ranker.predict(self.X.assign(amount=amount)), truth)
+
+    def test_columns_without_a_value_fit_either(self, ranker):
+        empty = self.X.assign(amount=None, code=np.nan)
+        assert np.array_equal(ranker.predict(empty), ranker.predict(self.X.iloc[[2] * 24]))
+
+    def test_columns_that_are_missing_are_the_scorers_to_name(self, ranker):
+        with pytest.raises(ValueError, match=r"columns are missing: {'code'}"):
+            ranker.predict(self.X[["amount"]])

@@ -138,12 +138,20 @@ def test_a_column_without_a_value_and_a_text_that_training_had_not(served):
     np.testing.assert_array_equal(server.post(split(empty)), model.ranker.predict(empty))
 
 
-@pytest.mark.parametrize("change", [lambda X: X.drop(columns="amount"), lambda X: X.assign(amount="much")])
-def test_rows_that_do_not_fit_are_refused(change, served):
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda X: X.drop(columns="amount"), "amount"),
+        (lambda X: X.assign(amount="much"), "amount"),
+        (lambda X: X.assign(shop=7), "shop"),
+    ],
+    ids=["a column is missing", "a text for a number", "a number for a text"],
+)
+def test_rows_that_do_not_fit_are_refused(change, name, served):
     model, server = served["claims"]
     with pytest.raises(urllib.error.HTTPError) as error:
         server.post(split(change(model.table.X.iloc[:3])))
-    assert error.value.code == 400
+    assert error.value.code == 400 and name in error.value.read().decode()
 
 
 def test_sparse_rows_are_sent_as_lists_of_all_their_features(served):

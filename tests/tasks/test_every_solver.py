@@ -85,6 +85,6 @@ def test_it_trains_scores_and_is_kept(data, method):
     assert np.isfinite([model.objective, model.dual_gap, model.threshold, scores.gmean]).all()
     assert model.dual_gap >= -1e-9 * model.gap_unit  # up to rounding
     assert model.status in ("converged", "max_iter")
-    ranker = make_ranker(model, dataset)
+    ranker = make_ranker(model, dataset, table)
     copy = skops.io.loads(skops.io.dumps(ranker), trusted=trusted_types(ranker))
     assert np.array_equal(copy.predict(test.X), ranker.predict(test.X))
