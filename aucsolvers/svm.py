@@ -602,6 +602,11 @@ class _Run:
     def done(self):
         return is_certified(self.point.gap, self.point.rounding, self.target) or self.passes >= self.max_iter
 
+    def is_certified(self, smooth):
+        """Tell whether a certified point with the weights of a _Smooth would be the last."""
+        rounding = 0.0 if self.problem.squared else self.problem.rounding_of_losses(smooth.margins, smooth.w)
+        return is_certified(smooth.gap, rounding, self.target_at(smooth))
+
     def move_to(self, problem, w):
         """Go on with the same problem in other coordinates, in which the last certified point has the weights w."""
         self.problem, alpha = problem, self.point.alpha
@@ -673,7 +678,7 @@ def _take_newton_steps(run):
     centre = np.zeros(len(start.alpha)) if problem.squared else start.alpha
     here = best = _look(problem, start.w, problem.margins(start.w), centre, WIDEST)
     systems, idle = _Systems(problem), 0
-    while best.gap > run.target_at(best) and run.passes < run.max_iter and idle < PATIENCE:
+    while not run.is_certified(best) and run.passes < run.max_iter and idle < PATIENCE:
         while here.newton_part < here.rows_part and here.width > NARROWEST and not problem.squared:
             here = _look(problem, here.w, here.margins, here.alpha, here.width / NARROWING, here)
         direction = systems.direction(here)

@@ -246,14 +246,16 @@ def hyperplane_distances(estimator, X, scores=None):
     ``scores`` are f(x) where the rows are all those that the model was fitted to and these are known.
     """
     is_linear = hasattr(estimator, "coef_")
-    # of a precomputed kernel scikit-learn keeps no vectors
-    is_kernel = hasattr(estimator, "dual_coef_") and np.shape(getattr(estimator, "support_vectors_", None))[:1] > (0,)
+    # of a precomputed kernel scikit-learn keeps no vectors, of which it says that they have no features
+    is_kernel = hasattr(estimator, "dual_coef_") and np.shape(getattr(estimator, "support_vectors_", None))[1:] > (0,)
     if not (is_linear or is_kernel) or not hasattr(estimator, "decision_function"):
         raise TypeError(
             "Expected a linear model (coef_) or a kernel SVM (dual_coef_, support_vectors_) that classifies, got "
             f"{type(estimator).__name__}. Pass an SVM, with a kernel that is neither precomputed nor callable, and put "
             "its preprocessing before the sampler in the pipeline."
         )
+    if not is_linear and estimator.support_vectors_.shape[0] == 0:
+        raise _no_hyperplane(estimator)
     known = scores is not None
     scores = scores if known else estimator.decision_function(X)
     if np.ndim(scores) != 1 or not np.isfinite(scores).all():

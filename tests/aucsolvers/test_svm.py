@@ -838,6 +838,17 @@ def test_the_gap_allows_for_the_rounding_of_scores(cost):
     assert (model.status_ == "converged") == (cost == 1e9)
 
 
+@pytest.mark.parametrize(("n", "tol"), [(600, 1e-6), (20_000, 8e-7)])
+def test_newton_goes_on_until_what_rounding_adds_is_within_tol_too(n, tol):
+    """It ended where the gap alone was, and what came after made 10,000 passes without a better one."""
+    rng = np.random.default_rng(0)
+    y = rng.random(n) < 0.2
+    dates = 10**9.5 * (1.0 + 0.01 * rng.standard_normal(n))
+    X = np.c_[dates, rng.standard_normal((n, 8)) + 0.5 * y[:, None]]
+    svm = LinearSVM(tol=tol, random_state=0).fit(X, y)
+    assert svm.status_ == "converged" and svm.n_iter_ < 200 and svm.dual_gap_ <= tol * svm.objective_
+
+
 def test_the_rounding_that_is_allowed_for_is_none_where_no_row_has_a_loss():
     X, y = np.array([[3.0, 4.0], [0.0, 2.0]]), np.array([1.0, -1.0])
     problem, w = module._pose(X, y, np.array([5.0, 7.0]), False, False), np.array([0.6, 0.8, 0.0])

@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from fractions import Fraction
 from pathlib import Path
 
@@ -391,6 +392,17 @@ class TestGaussianHyperplane:
         X, y = np.full((60, 2), 0.3), np.repeat([0, 1], [40, 20])
         with pytest.raises(ValueError, match="got w = 0 from KernelSVM"):
             GeometricUnderSampler(kernel="rbf").fit_resample(X, y)
+
+    def test_a_machine_without_a_support_vector_has_none_either(self):
+        """Kernel values of 1e18 leave no step that rounding would not swallow: it was said not to be an SVM."""
+        rng = np.random.default_rng(0)
+        y = np.repeat([1, 0], [20, 180])
+        X = 1e6 + rng.standard_normal((200, 4)) + y[:, None]
+        machine = KernelSVM(kernel="poly", degree=3, coef0=1.0, class_weight="balanced")
+        for form in (X, sparse.csr_array(X)):
+            with pytest.raises(ValueError, match="got w = 0 from KernelSVM"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                GeometricUnderSampler(estimator=machine).fit_resample(form, y)
 
     def test_one_of_kernel_and_estimator(self):
         sampler = GeometricUnderSampler(kernel="rbf", estimator=KnownPlane())
