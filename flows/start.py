@@ -43,6 +43,7 @@ def recover() -> None:
         return
     store.reader()
     client, ledger = store.open_store(), store.ledger()
+    ledger.mend()  # before hours of training, which it would refuse to note
     for sentence in (*end_interrupted_runs(client, ledger), *registry.recover(client, ledger)):
         _say(sentence)
 

@@ -101,6 +101,11 @@ class Ledger:
         self._write_head({"count": entry["seq"], "digest": digest, "pending": None})
         return _entry(entry, digest)
 
+    def mend(self) -> None:
+        """Finish or undo an append that was interrupted; RunFailed if the end is not as the head says."""
+        with self._writing():
+            self._mend()
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -114,7 +119,7 @@ class Ledger:
         )
 
     def _mend(self) -> None:
-        """Finish or undo an append that was interrupted; refuse to go on from an end that is somebody else's work."""
+        """Do so for whoever is writing: from an end that is somebody else's work nothing goes on."""
         head, lines = self._head(), self._tail()
         end = START if lines.last is None else _sha256(lines.last)
         if head["pending"] is not None:

@@ -82,10 +82,17 @@ def open_scheduler() -> Iterator[tuple[PrefectServer, SyncPrefectClient]]:
 def next_time(cron: str, timezone: str) -> datetime:
     """Return when a cron expression is met next; raise BadInput if it is none, or never is."""
     try:
+        if not timezone.strip():
+            raise ValueError("an empty name, which would be UTC")
         CronSchedule(cron="0 0 * * *", timezone=timezone)
     except ValueError:
-        raise BadInput(f"Expected a time zone such as Europe/Berlin with --timezone, got '{timezone}'.") from None
+        raise BadInput(
+            f"Expected a time zone such as Europe/Berlin with --timezone, got '{timezone}'. Change it, or leave it out "
+            "for UTC."
+        ) from None
     try:
+        if len(cron.split()) != 5 and not cron.strip().startswith("@"):
+            raise ValueError("a sixth field, which would be seconds, or too few")
         (moment,) = asyncio.run(Dates(cron=cron, timezone=timezone).get_dates(1))
     except ValueError:
         raise BadInput(

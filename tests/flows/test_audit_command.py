@@ -11,6 +11,7 @@ from audited import MODEL, inside
 from flows.audit import audit_command, champions_command, verify_command
 from flows.cli import cli, main
 from flows.lists import list_command
+from flows.start import recover
 from tasks import ledger as ledger_module
 from tasks.errors import BadInput, RunFailed
 
@@ -122,6 +123,14 @@ class TestVerify:
         head.write_bytes(head.read_bytes().replace(b'"count":7', b'"count":' + count))
         assert verify_command() == 3
         assert "head ledger head.json: " in capsys.readouterr().out
+
+    def test_a_changed_end_of_the_ledger_is_refused_before_any_training(self, audited):
+        """It was met when the first run was to be noted: hours of training were lost, and their runs left open."""
+        first, *_ = audited.ledger.path.read_bytes().splitlines(keepends=True)
+        with audited.ledger.path.open("ab") as stream:
+            stream.write(first)
+        with pytest.raises(RunFailed, match="Somebody changed the ledger: run `aucflow audit verify`"):
+            recover()
 
     def test_a_store_that_is_no_database_is_a_finding(self, audited, capsys, tmp_path):
         shutil.copytree("mlruns/ledger", tmp_path / "mlruns" / "ledger")

@@ -65,10 +65,20 @@ def test_times_are_those_of_the_time_zone():
     assert moment > datetime.now(UTC)
 
 
-@pytest.mark.parametrize("cron", ["", "x", "0 25 * * *", "0 3 30 2 *", "H 3 * * *", "0 3 * *", "0 3 * * * * * *"])
+@pytest.mark.parametrize("cron", ["", "x", "0 25 * * *", "0 3 30 2 *", "H 3 * * *", "0 3 * *", "0 0 3 * * *", "* * * * * *", "0 3 * * * * * *"])
 def test_what_is_no_time_is_refused(cron):
     with pytest.raises(BadInput, match="Expected five fields"):
         next_time(cron, "UTC")
+
+
+@pytest.mark.parametrize("timezone", ["", " ", "Mars/Olympus"])
+def test_what_is_no_time_zone_is_refused(timezone):
+    with pytest.raises(BadInput, match=f"such as Europe/Berlin with --timezone, got '{timezone}'"):
+        next_time("0 3 * * *", timezone)
+
+
+def test_a_nickname_is_a_time():
+    assert next_time("@daily", "UTC").hour == 0
 
 
 def test_why_a_run_was_started():
