@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 
 from aucsolvers.metrics import auc
 from tasks.arff import NUMBER
+from tasks.classes import shortened
 from tasks.convert import convert, load
 from tasks.errors import BadInput
 from tasks.split import NOTHING, HeldOut, row_keys, split
@@ -66,6 +67,7 @@ def _findings(
         duplicates_across_split(keys, splits, repeats),
         duplicates_within(keys) if grouped else None,
         contradictory_labels(keys, table.y),
+        cut_off_label(dataset),
         constant_columns(table.X, base),
         near_constant_columns(table.X),
         separating,
@@ -333,6 +335,23 @@ def _dense_enough(columns: csr_matrix, y: np.ndarray) -> np.ndarray:
     zeros_pos = 1.0 - np.asarray(stored.T @ (y > 0)).ravel() / (y > 0).sum()
     zeros_neg = 1.0 - np.asarray(stored.T @ (y < 0)).ravel() / (y < 0).sum()
     return np.flatnonzero(zeros_pos * zeros_neg / 2 < 1.0 - SEPARATES)
+
+
+def cut_off_label(dataset: Dataset) -> Finding | None:
+    """Report one row's label that another label goes on from: nothing else tells of a file that is cut off there."""
+    story = dataset.provenance
+    for label, rows in story.label_counts.items():
+        if rows > 1 or NUMBER.fullmatch(label) or not story.label_sides.get(label):
+            continue
+        whole = next((one for one in story.label_counts if one != label and one.startswith(label)), None)
+        if whole is not None:
+            message = (
+                f"label '{shortened(label)}', of one row only, is how '{shortened(whole)}' begins: is the file cut "
+                f"off? The row counts as {'positive' if story.label_sides[label] > 0 else 'negative'}. Mend it, or if "
+                "it is a label of its own, name each in conversion: {rule: class_groups, …}."
+            )
+            return Finding("cut_off_label", "warning", message, 1)
+    return None
 
 
 def repeated_names(dataset: Dataset) -> Finding | None:

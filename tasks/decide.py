@@ -24,6 +24,7 @@ CHECKS = (
     "clock_column",
     "constant_column",
     "contradictory_labels",
+    "cut_off_label",
     "duplicates",
     "duplicates_across_split",
     "empty_column",

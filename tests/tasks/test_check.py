@@ -408,6 +408,25 @@ class TestGroupedByDuplicates:
             make_splits(y, 5, 1, 0, np.where(y > 0, 0, np.arange(40) + 1))
 
 
+@pytest.mark.parametrize(
+    ("labels", "positive", "said"),
+    [
+        (["yes"] * 10 + ["no"] * 29 + ["ye"], "yes", "label 'ye', of one row only, is how 'yes' begins"),
+        (["yes"] * 10 + ["no"] * 29 + ["n"], "yes", "label 'n', of one row only, is how 'no' begins"),
+        (["yes"] * 10 + ["no"] * 28 + ["n"] * 2, "yes", None),
+        (["yes"] * 10 + ["no"] * 29 + ["maybe"], "yes", None),
+        (["10"] * 10 + ["2"] * 29 + ["1"], "10", None),
+    ],
+    ids=["of the positive class", "of the rest", "two rows", "another label", "numbers"],
+)
+def test_a_label_that_is_cut_off_is_told_of(checked, labels, positive, said):
+    """The last row of a file that lost its end trained as a negative, and nothing said so."""
+    findings = checked(noise(40).assign(y=labels), positive=positive)
+    assert ("cut_off_label" in findings) == (said is not None)
+    if said:
+        assert findings["cut_off_label"].message.startswith(said + ": is the file cut off? The row counts as negative.")
+
+
 def test_columns_of_one_name_are_told_apart_and_told_of(checked):
     """A blank beside a name makes no other name of it; a column that is left out is nobody's namesake."""
     frame = noise(40)

@@ -65,7 +65,10 @@ def test_times_are_those_of_the_time_zone():
     assert moment > datetime.now(UTC)
 
 
-@pytest.mark.parametrize("cron", ["", "x", "0 25 * * *", "0 3 30 2 *", "H 3 * * *", "0 3 * *", "0 0 3 * * *", "* * * * * *", "0 3 * * * * * *"])
+@pytest.mark.parametrize(
+    "cron",
+    ["", "x", "0 25 * * *", "0 3 30 2 *", "H 3 * * *", "0 3 * *", "0 0 3 * * *", "* * * * * *", "0 3 * * * * * *"],
+)
 def test_what_is_no_time_is_refused(cron):
     with pytest.raises(BadInput, match="Expected five fields"):
         next_time(cron, "UTC")
