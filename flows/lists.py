@@ -1,10 +1,16 @@
 """The list command: what can be named in a config, and what is in the store."""
 
+from typing import TYPE_CHECKING
+
 from rich.table import Table
 
 from flows.console import plain, wide_console
 from flows.waiting import waiting
 from tasks import catalogue, datasets
+from tasks.errors import RunFailed
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 
 def list_command(what: str) -> None:
@@ -79,20 +85,20 @@ def _samplers() -> Table:
 
 
 def _runs() -> Table:
-    from tasks import store
     from tasks.runs import list_runs
 
     table = Table("started (UTC)", "experiment", "run", "status", "AUC", "G-mean", box=None)
-    for row in list_runs(store.reader()) if store.exists() else ():
+    client = _client()
+    for row in list_runs(client) if client else ():
         table.add_row(*map(plain, (row.started, row.experiment, row.name, row.status, row.auc, row.gmean)))
     return table
 
 
 def _models() -> Table:
-    from tasks import registry, store
+    from tasks import registry
 
     table = Table("model", "version", "made (UTC)", "aliases", "decision", box=None)
-    client = store.reader() if store.exists() else None
+    client = _client()
     found = (one for name in registry.models(client) for one in registry.versions(client, name)) if client else ()
     for version in found:
         made = version.created.strftime("%Y-%m-%d %H:%M")
@@ -101,3 +107,17 @@ def _models() -> Table:
             plain(version.model), str(version.number), made, plain(", ".join(version.aliases)), plain(decision)
         )
     return table
+
+
+def _client() -> "MlflowClient | None":
+    """Return a client of the store; None if there never was one, for the ledger knows."""
+    from tasks import store
+
+    if store.exists():
+        return store.reader()
+    if store.ledger().path.exists():
+        raise RunFailed(
+            f"Expected {store.FOLDER}/mlflow.db beside the ledger, which tells of runs, got no such file. Put it back "
+            "from a copy, or run `aucflow audit verify` for what is missing."
+        )
+    return None

@@ -124,6 +124,14 @@ class TestVerify:
         assert verify_command() == 3
         assert "head ledger head.json: " in capsys.readouterr().out
 
+    @pytest.mark.parametrize("what", ["runs", "models"])
+    def test_lists_of_a_store_whose_database_is_gone_are_not_said_to_be_empty(self, audited, what):
+        (audited.folder / "mlruns" / "mlflow.db").unlink()
+        with pytest.raises(
+            RunFailed, match=r"Expected mlruns/mlflow\.db beside the ledger.* run `aucflow audit verify`"
+        ):
+            list_command(what)
+
     def test_a_changed_end_of_the_ledger_is_refused_before_any_training(self, audited):
         """It was met when the first run was to be noted: hours of training were lost, and their runs left open."""
         first, *_ = audited.ledger.path.read_bytes().splitlines(keepends=True)
