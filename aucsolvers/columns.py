@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -43,6 +44,13 @@ def plain_column(column):
 
 def _seconds(durations):
     return durations.dt.total_seconds().to_numpy(np.float64)
+
+
+def without_zeros(X):
+    """Return a CSR matrix of what is not 0 in X, a frame of numbers or any matrix."""
+    rows = csr_matrix(X, dtype=np.float64, copy=True)
+    rows.eliminate_zeros()
+    return rows
 
 
 def as_texts(column):

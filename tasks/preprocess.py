@@ -9,6 +9,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
+    FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
     OneHotEncoder,
@@ -17,6 +18,7 @@ from sklearn.preprocessing import (
 )
 
 from aucsolvers import TextImputer, UnitRows
+from aucsolvers.columns import without_zeros
 from aucsolvers.hats import HatFunctions
 from tasks.configuration import DENSE_ONLY, PreprocessingConfig
 
@@ -25,6 +27,8 @@ QUANTILES = 1000
 DENSE_BYTES = 2**25  # of rows with one-hot columns: beyond it solvers that read what is not 0 are many times faster
 QUANTILE_BYTES = 2**31  # of sparse rows' columns, each of which has as many as a dense one
 FILLED_BYTES = 2**30  # of sparse rows as an array: beyond it they stay, and a solver that takes none says so
+MANY_COLUMNS, FEW_VALUES = 1024, 0.05  # of a table of numbers; no more than this part of its entries is not 0
+CENTRED = (*DENSE_ONLY, "centred_unit_rows")  # scales that leave no zeros
 SPARSE_SHARE = 0.2  # of entries that are not 0: beyond it, a sparse matrix saves too little to be worth its detours
 
 
@@ -33,6 +37,7 @@ def make_preprocessing(X: pd.DataFrame | csr_matrix, config: PreprocessingConfig
 
     Numbers are imputed and scaled. Texts are one-hot encoded, a missing text being a category of its own and
     the rare ones beyond ``max_categories`` sharing one column; of many rows and texts the outcome is a CSR matrix.
+    So it is of a wide table of numbers that are mostly zeros, which is then scaled as sparse data are.
     Sparse data are scaled without centring, for centring would fill them, and are an array afterwards where what comes
     after takes no other and they are not too large. Rows brought to unit norm are so with all
     their columns.
@@ -47,11 +52,13 @@ def make_preprocessing(X: pd.DataFrame | csr_matrix, config: PreprocessingConfig
 
 
 def _table_steps(X: pd.DataFrame, config: PreprocessingConfig, takes_sparse: bool) -> list[tuple[str, Any]]:
-    text = [c for c in X.columns if not pd.api.types.is_numeric_dtype(X[c])]
-    numeric_steps = [
-        ("impute", SimpleImputer(strategy=config.impute, keep_empty_features=True)),
-        ("scale", _dense_scaler(config.scales[0], len(X))),
-    ]
+    text = [name for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
+    impute = ("impute", SimpleImputer(strategy=config.impute, keep_empty_features=True))
+    if not text and takes_sparse and config.scales[0] not in CENTRED and _are_mostly_zeros(X):
+        zeros, rows = (FunctionTransformer(without_zeros, feature_names_out="one-to-one") for _ in range(2))
+        scaler = _sparse_scaler(config.scales[0], *X.shape)
+        return [("zeros", zeros), impute, ("rows", rows), ("scale", scaler)]  # imputing makes columns of them
+    numeric_steps = [impute, ("scale", _dense_scaler(config.scales[0], len(X)))]
     if not text:
         return numeric_steps
     is_sparse = takes_sparse and _pays_as_sparse(X, text, config)
@@ -66,6 +73,11 @@ def _sparse_steps(X: csr_matrix, config: PreprocessingConfig, takes_sparse: bool
     if takes_sparse or 8 * X.shape[0] * X.shape[1] > FILLED_BYTES:
         return [("scale", scaler)]
     return [("columns", ColumnTransformer([("scale", scaler, slice(0, X.shape[1]))], sparse_threshold=0.0))]
+
+
+def _are_mostly_zeros(X: pd.DataFrame) -> bool:
+    """Return whether numbers are those of sparse data: words, hashed features, attributes that a row leaves out."""
+    return X.shape[1] > MANY_COLUMNS and np.count_nonzero(X.to_numpy()) <= FEW_VALUES * X.size
 
 
 def _pays_as_sparse(X: pd.DataFrame, text: list[str], config: PreprocessingConfig) -> bool:

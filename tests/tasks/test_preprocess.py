@@ -30,6 +30,44 @@ def scaled(train, rows, scale):
     return transform(fitted, rows)
 
 
+class TestTablesOfMostlyZeros:
+    """Words as columns of a table: what a sparse matrix of them would be."""
+
+    @staticmethod
+    def words(n=120, d=1500, gaps=0):
+        rng = np.random.default_rng(0)
+        values = np.zeros((n, d))
+        values[rng.integers(0, n, 15 * n), rng.integers(0, d, 15 * n)] = rng.exponential(size=15 * n)
+        values[rng.integers(0, n, gaps), rng.integers(0, d, gaps)] = np.nan
+        return pd.DataFrame(values, columns=[f"w{j}" for j in range(d)])
+
+    @pytest.mark.parametrize("scale", [scale for scale in SCALES if scale not in ("centred_unit_rows", "piecewise")])
+    @pytest.mark.parametrize("gaps", [0, 30])
+    def test_are_scaled_as_the_sparse_matrix(self, scale, gaps):
+        X = self.words(gaps=gaps)
+        sparse = csr_matrix(X.fillna(0.0))  # more than half of each column are 0: so is the median
+        found, want = scaled(X, X, scale), scaled(sparse, sparse, scale)
+        assert isinstance(found, csr_matrix) and found.nnz == want.nnz and abs(found - want).max() == 0.0
+        fitted = make_preprocessing(X, PreprocessingConfig(scale=scale)).fit(X)
+        stored = skops.io.dumps(fitted)
+        back = skops.io.loads(stored, trusted=skops.io.get_untrusted_types(data=stored))
+        assert (transform(back, X.iloc[:5]) != found[:5]).nnz == 0
+
+    @pytest.mark.parametrize("scale", ["centred_unit_rows", "piecewise"])
+    def test_stay_dense_where_the_scale_leaves_no_zeros(self, scale):
+        X = self.words(d=1100)
+        assert isinstance(scaled(X, X, scale), np.ndarray)
+
+    @pytest.mark.parametrize("X", [words(d=1024), words(d=1500) + 1.0], ids=["few columns", "few zeros"])
+    def test_stay_dense_where_sparse_rows_would_not_pay(self, X):
+        assert isinstance(scaled(X, X, "standard"), np.ndarray)
+
+    def test_stay_dense_for_a_solver_that_takes_no_other(self):
+        X = self.words()
+        fitted = make_preprocessing(X, PreprocessingConfig(), takes_sparse=False).fit(X)
+        assert isinstance(transform(fitted, X), np.ndarray)
+
+
 class TestNumbers:
     def test_each_scaling_is_what_its_name_says(self):
         X = numbers()
