@@ -15,7 +15,7 @@ from tasks.configuration import PreprocessingConfig
 from tasks.convert import convert, load
 from tasks.download import download
 from tasks.ledger import Ledger
-from tasks.models import log_ranker
+from tasks.models import column_types, log_ranker
 from tasks.preprocess import make_preprocessing
 from tasks.values import ConversionRule, Layout, Table
 
@@ -47,7 +47,12 @@ class Shop:
         scorer = Pipeline([("preprocessing", preprocessing), ("solver", LSSVM(lam=1e-3))]).fit(table.X, table.y)
         threshold = float(np.median(scorer.decision_function(table.X)))
         ranker = Ranker(
-            scorer, threshold=threshold, positive_label="yes", negative_label="no", sparse=issparse(table.X)
+            scorer,
+            threshold=threshold,
+            positive_label="yes",
+            negative_label="no",
+            sparse=issparse(table.X),
+            columns=column_types(table),
         )
         mlflow.set_tracking_uri(self.uri)
         try:
