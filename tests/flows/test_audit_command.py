@@ -126,11 +126,15 @@ class TestVerify:
 
     @pytest.mark.parametrize("what", ["runs", "models"])
     def test_lists_of_a_store_whose_database_is_gone_are_not_said_to_be_empty(self, audited, what):
-        (audited.folder / "mlruns" / "mlflow.db").unlink()
-        with pytest.raises(
-            RunFailed, match=r"Expected mlruns/mlflow\.db beside the ledger.* run `aucflow audit verify`"
-        ):
-            list_command(what)
+        database = audited.folder / "mlruns" / "mlflow.db"
+        away = database.rename(
+            database.with_suffix(".away")
+        )  # and back: other tests' connections are to this very file
+        try:
+            with pytest.raises(RunFailed, match=r"Expected mlruns/mlflow\.db beside .* run `aucflow audit verify`"):
+                list_command(what)
+        finally:
+            away.rename(database)
 
     def test_a_changed_end_of_the_ledger_is_refused_before_any_training(self, audited):
         """It was met when the first run was to be noted: hours of training were lost, and their runs left open."""
