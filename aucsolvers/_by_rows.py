@@ -170,7 +170,7 @@ class _Pairs:
 
     def among(self, more):
         """Return ``more`` pairs with these: those near the kink stay so, with their slopes."""
-        n_many = 1 + max(more.many)
+        n_many = 1 + more.many.max()
         keys, near_keys = more.few * n_many + more.many, self.few[self.near] * n_many + self.many[self.near]
         _, ours, theirs = np.intersect1d(near_keys, keys, assume_unique=True, return_indices=True)
         slopes = more.slopes.copy()
@@ -223,7 +223,8 @@ def _overloaded(of_few, of_many, most_few, most_many):
         if left[c] == 0 or sums[c][row] == total:
             return None
         left[c] -= 1
-        sums[1 - c][:] *= 1.0 - sums[c][row] / total
+        other = sums[1 - c]
+        other *= 1.0 - sums[c][row] / total
         sums[c][row], overloaded[c][row] = 0.0, True
     return np.concatenate(overloaded)
 

@@ -425,13 +425,12 @@ def descend_with_free_bias(X, place, y, cost, rng, *, alpha, w0, bias):
 def _set_bias_feature(X, place, y):
     """Set what is not 0 in that column to beta, which is returned."""
     biased = _column(X, place) != 0.0
+    entries = X.data if sparse.issparse(X) else X
+    own = X.indices == place if sparse.issparse(X) else (biased, place)
+    entries[own] = 0.0  # the others' squares alone: of tiny features a difference would leave nothing
     n_smaller = min(np.count_nonzero(biased & (y > 0.0)), np.count_nonzero(biased & (y < 0.0)))
-    square = (squared_norms(X) - _column(X, place) ** 2)[biased].mean()
-    beta = float(np.sqrt(FREE_BIAS * square / np.sqrt(n_smaller))) or 1.0
-    if sparse.issparse(X):
-        X.data[X.indices == place] = beta
-    else:
-        X[biased, place] = beta
+    beta = float(np.sqrt(FREE_BIAS * squared_norms(X)[biased].mean() / np.sqrt(n_smaller))) or 1.0
+    entries[own] = beta
     return beta
 
 

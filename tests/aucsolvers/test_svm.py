@@ -928,6 +928,18 @@ class TestFreeBias:
         assert_allclose(w[:-1], w0 + (alpha * y) @ X, rtol=1e-9, atol=1e-12)
         assert 0.5 * np.sum(w[:-1] ** 2) - alpha.sum() == pytest.approx(found.fun, rel=1e-6)
 
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("unit", [1e-20, 1e-9, 1e9])
+    def test_the_biass_feature_is_in_the_units_of_the_others(self, form, unit):
+        """From a difference of squares it was 1 beside features of 1e-9, and fits took 16 times as long."""
+        rng = np.random.default_rng(0)
+        X, y, biased = rng.normal(size=(30, 8)), np.where(np.arange(30) < 10, 1.0, -1.0), np.arange(30) < 25
+        rows = [form(np.c_[scale * X, biased]) for scale in (1.0, unit)]
+        first, other = (module._set_bias_feature(one, 8, y) for one in rows)
+        assert other == pytest.approx(unit * first, rel=1e-12, abs=0.0)
+        column = rows[1].toarray()[:, 8] if sparse.issparse(rows[1]) else rows[1][:, 8]
+        assert_array_equal(column, np.where(biased, other, 0.0))
+
     @staticmethod
     def points(X, y, cost, **start):
         """Yield the points of at most a million visits, from alpha = 0 by default; the last column is the bias's."""
