@@ -126,14 +126,12 @@ class DescentByRows:
             if point is not None:
                 self.run.count(point)
                 self.has_led = True
-        elif self.pairs is not pairs:  # sums may be too large because of pairs on the wrong side
-            pass
-        elif more is None:
+        elif self.pairs is pairs:  # else sums may be too large because of pairs on the wrong side
             self.pairs = None
-        else:
-            self.outliers |= more
-            self.sums[more] = 0.0
-            self.pairs = pairs.among(_Pairs.of(self.outliers, s_few, s_many))
+            if more is not None:
+                self.outliers |= more
+                self.sums[more] = 0.0
+                self.pairs = pairs.among(_Pairs.of(self.outliers, s_few, s_many))
         if self.pairs is not None and len(self.pairs.near) > self.most_near:
             self.pairs = None
         return self.pairs is not pairs

@@ -1,5 +1,7 @@
 """Columns of a data frame as models take them: float64 or texts, one spelling for each value, one word for a gap."""
 
+import re
+
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
@@ -9,6 +11,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from aucsolvers._transaction import transactional
 
 MISSING_TEXT = "(missing)"
+NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE)
+TRUTH = {"true": 1.0, "false": 0.0}
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
 
 
 def plain_columns(frame):
@@ -53,42 +59,43 @@ def without_zeros(X):
     return rows
 
 
-def as_texts(column):
-    """Return a plain column whose values are texts or missing; ValueError if there is a number."""
-    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) in ("string", "empty"):
-        return column
-    strange = [value for value in column[column.notna()] if not isinstance(value, str)]
-    if strange:
-        raise ValueError(
-            f"Expected a text in column {column.name!r}, as in training, got the number {strange[0]}. "
-            "Write the column as texts, spelt as in training."
-        )
-    return column.astype(object)
+def as_texts(values):
+    """Return a plain array as texts, and the first place that has a number, which might be spelt in many ways."""
+    if values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) in ("string", "empty"):
+        return values, None
+    strange = [place for place in np.flatnonzero(~pd.isna(values)) if not isinstance(values[place], str)]
+    return values.astype(object), int(strange[0]) if strange else None
 
 
-def as_numbers(column):
-    """Return a plain column as finite float64; texts may be numbers or blank, ValueError if one is neither."""
-    numbers = column if column.dtype == np.float64 else column.map(_number).astype(np.float64)
-    strange = column[np.isinf(numbers)]
-    if len(strange):
-        raise ValueError(
-            f"Expected a finite number in column {column.name!r}, as in training, got {str(strange.iloc[0])[:60]!r}. "
-            "Mend it, or leave the cell empty if it is missing."
-        )
-    return numbers
+def as_numbers(values):
+    """Return a plain array as float64, and the first place that has no finite number; value by value if of objects."""
+    numbers = values if values.dtype != object else np.array([_number(value) for value in values], dtype=np.float64)
+    strange = np.flatnonzero(np.isinf(numbers))
+    return numbers, int(strange[0]) if len(strange) else None
 
 
 def _number(value):
-    """Return what the value says as a float: infinity if it is no number."""
-    if isinstance(value, str):
-        text = value.strip()
-        value = None if not text else {"true": 1.0, "false": 0.0}.get(text.lower(), text)
-    if pd.isna(value):
-        return np.nan
-    try:
-        return float(value) if "_" not in str(value) else np.inf
-    except (TypeError, ValueError, OverflowError):
-        return np.inf
+    """Return what one cell says as a number, NaN if it is empty, infinity if it is a text."""
+    text = "" if pd.isna(value) else str(value).strip().lower()
+    if text in TRUTH or not text:
+        return TRUTH.get(text, np.nan)
+    number = float(text) if NUMBER.fullmatch(text) else np.inf
+    return number if np.isfinite(number) else np.inf
+
+
+def asked_for(kind, name, value):
+    """Return what follows "expected" where a column of training has a value of another kind."""
+    if kind == "text":
+        return (
+            f"a text in column '{name}', as in training, got the number {value}. Write the column as texts, spelt as "
+            "in training."
+        )
+    text = str(value).strip()
+    remedy = "Give times as seconds since 1970-01-01 UTC, or write Parquet" if _DATE.fullmatch(text) else "Mend it"
+    return (
+        f"a finite number in column '{name}', as in training, got '{text[:60]}'. {remedy}, or leave the cell empty if "
+        "it is missing."
+    )
 
 
 class TextImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from aucsolvers.columns import as_numbers, as_texts, plain_columns
+from aucsolvers.columns import as_numbers, as_texts, asked_for, plain_columns
 from aucsolvers.process import one_blas_thread
 
 
@@ -87,10 +87,12 @@ class Ranker(BaseEstimator):
         """Hold a frame of plain columns to what they were in training; the scorer tells which are not there at all."""
         columns = self.columns or {}
         for name, dtype in zip(frame.columns, frame.dtypes.tolist(), strict=True):
-            if columns.get(name) == "text":
-                frame[name] = as_texts(frame[name])
-            elif name in columns and (whole or dtype.hasobject):
-                frame[name] = as_numbers(frame[name])
+            kind = columns.get(name)
+            if kind == "text" or (kind == "number" and (whole or dtype.hasobject)):
+                values = frame[name].to_numpy()
+                frame[name], strange = as_texts(values) if kind == "text" else as_numbers(values)
+                if strange is not None:
+                    raise ValueError(f"Expected {asked_for(kind, name, values[strange])}")
         return frame
 
     decision_function = predict

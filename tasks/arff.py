@@ -24,11 +24,11 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
+from aucsolvers.columns import NUMBER
 from tasks.errors import BadInput, nearest
 from tasks.files import refuse_width
 
 MISSING = ("?", "<null>")
-NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE)
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 # Every pattern is linear in the length of a line: after a value's first character nothing is tried twice.

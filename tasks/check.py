@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
 
+from aucsolvers.columns import NUMBER
 from aucsolvers.metrics import auc
-from tasks.arff import NUMBER
 from tasks.classes import shortened
 from tasks.convert import convert, load
 from tasks.errors import BadInput

@@ -102,7 +102,7 @@ class Ledger:
         return _entry(entry, digest)
 
     def mend(self) -> None:
-        """Finish or undo an append that was interrupted; RunFailed if the end is not as the head says."""
+        """Finish or undo an append that was interrupted; refuse to go on from an end that is somebody else's work."""
         with self._writing():
             self._mend()
 
@@ -119,7 +119,7 @@ class Ledger:
         )
 
     def _mend(self) -> None:
-        """Do so for whoever is writing: from an end that is somebody else's work nothing goes on."""
+        """Do what ``mend`` does; the caller holds the lock."""
         head, lines = self._head(), self._tail()
         end = START if lines.last is None else _sha256(lines.last)
         if head["pending"] is not None:

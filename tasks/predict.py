@@ -27,8 +27,8 @@ from mlflow.exceptions import MlflowException
 from pyarrow import parquet
 from scipy import sparse
 
+from aucsolvers.columns import as_numbers, as_texts, asked_for
 from tasks import chunks, registry, store
-from tasks.arff import NUMBER
 from tasks.classes import name_list
 from tasks.convert import canonical, feature_columns, unique_names
 from tasks.errors import BadInput, RunFailed, nearest
@@ -43,11 +43,9 @@ BLOCK_CELLS = 1 << 22  # numbers that are scored at once: 32 MB of them
 BLOCK_ROWS = 10_000  # at most
 OUTPUTS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
 DIGESTS = {"model_sha256": "model_sha256", "manifest_sha256": "manifest_sha256", "training_sha256": "data_sha256"}
-TRUTH = {"true": 1.0, "false": 0.0}
 
 _VERSION = re.compile(r"[@/][^@/]*\Z")  # @ALIAS or /NUMBER
 _RUN = re.compile(r"(?:runs:/)?([0-9a-f]{32})(?:/model)?")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
 
 Rows: TypeAlias = pd.DataFrame | sparse.csr_matrix
 
@@ -406,57 +404,14 @@ def _frame(model: KeptModel, piece: RawTable, file: str) -> pd.DataFrame:
     columns = feature_columns(piece.X.set_axis(names, axis=1)[list(model.columns)], piece.place, file)
     strange: list[tuple[int, str]] = []
     for name, kind in model.columns.items():
-        columns[name], wrong = _as_numbers(columns[name]) if kind == "number" else _as_texts(columns[name])
+        columns[name], wrong = as_numbers(columns[name]) if kind == "number" else as_texts(columns[name])
         if wrong is not None:
             strange.append((wrong, name))
     if strange:
         row, name = min(strange, key=lambda found: found[0])
         value = piece.X.iloc[row, names.index(name)]
-        raise _strange_cell(f"{file}, {piece.place(row)}", name, model.columns[name], value)
+        raise BadInput(f"{file}, {piece.place(row)}: expected {asked_for(model.columns[name], name, value)}")
     return pd.DataFrame(columns)
-
-
-def _as_numbers(values: np.ndarray) -> tuple[np.ndarray, int | None]:
-    """Return a column as numbers, and the first row that is none; cell by cell where they are not all of one type."""
-    if values.dtype != object:
-        return values, None
-    numbers = [_number(value) for value in values]
-    wrong = next((row for row, number in enumerate(numbers) if number is None), None)
-    return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64), wrong
-
-
-def _number(value: Any) -> float | None:
-    """Return what one cell says as a number, NaN if it is empty, None if it is a text."""
-    if value is None:
-        return np.nan
-    if str(value).lower() in TRUTH:
-        return TRUTH[str(value).lower()]
-    if not NUMBER.fullmatch(str(value)):
-        return None
-    number = float(value)
-    return number if np.isfinite(number) else None
-
-
-def _as_texts(values: np.ndarray) -> tuple[np.ndarray, int | None]:
-    """Return a column as texts, and the first row that has a number, which might be spelt in several ways."""
-    if values.dtype == object:
-        return values, None
-    there = np.flatnonzero(~np.isnan(values))
-    return np.full(len(values), None, dtype=object), int(there[0]) if len(there) else None
-
-
-def _strange_cell(place: str, name: str, kind: str, value: Any) -> BadInput:
-    if kind == "text":
-        return BadInput(
-            f"{place}: expected a text in column '{name}', as in training, got the number {value}. "
-            "Write the column as texts, spelt as in training."
-        )
-    text = str(value).strip()
-    remedy = "Give times as seconds since 1970-01-01 UTC, or write Parquet" if _DATE.fullmatch(text) else "Mend it"
-    return BadInput(
-        f"{place}: expected a finite number in column '{name}', as in training, got '{text[:60]}'. "
-        f"{remedy}, or leave the cell empty if it is missing."
-    )
 
 
 def _matrix(model: KeptModel, base: int, piece: RawTable, file: str) -> sparse.csr_matrix:

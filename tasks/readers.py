@@ -26,6 +26,7 @@ from pyarrow import parquet
 from scipy.sparse import csr_matrix
 from sklearn import datasets as sklearn_datasets
 
+from aucsolvers.columns import NUMBER
 from tasks import arff, svmlight
 from tasks.errors import BadInput
 from tasks.files import UTF_8_MARK, UTF_16_MARKS, read_bytes, read_text, refuse_foreign, refuse_width
@@ -219,7 +220,7 @@ def has_header(sample: list[list[str]]) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    return arff.NUMBER.fullmatch(text) is not None
+    return NUMBER.fullmatch(text) is not None
 
 
 def _scan(text: str, delimiter: str, name: str) -> tuple[list[list[str]], list[int], list[int]]:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from aucsolvers._jit import kernel
-from tasks.arff import NUMBER
+from aucsolvers.columns import NUMBER
 
 # A weight vector of this many features takes 800 MB; an index above it is a defect and not a feature.
 MAX_INDEX = 100_000_000
