@@ -23,9 +23,9 @@ FEW_OUTLIERS, PART_OUTLIERS, LARGEST_PAIRS = 2, 0.05, 2**22
 # The mean slope is more than min P: where a lower bound of that is above this, too many pairs are beyond the kink; and
 # where it already is at w = 0, of little use as a bound, above this
 LARGEST_MEAN, MEAN_AT_ZERO = 0.05, 0.01
-# Passes until there is a dual point: of sparse rows before any Newton step, and before each; where classes turn out to
-# be far apart; and in all
-FIRST_PASSES, PASSES_A_STEP, PASSES_APART, MOST_PASSES = 200, 20, 500, 5000
+# Passes until there is a dual point: of sparse rows before any Newton step, the latter if they have led nowhere; before
+# each step; where classes turn out to be far apart; and in all
+FIRST_PASSES, BLIND_PASSES, PASSES_A_STEP, PASSES_APART, MOST_PASSES = 200, 100, 20, 500, 5000
 EXACT = 1e-12  # part of a bound that rounding may leave
 
 
@@ -44,7 +44,7 @@ class DescentByRows:
         if self.is_sparse:
             a_row = (problem.few.nnz + problem.many.nnz) / len(self.outliers)
             self.most_near = min(self.most_near, LARGEST_NEAR / (1.0 + 2.0 * a_row))
-        self.has_led = False  # to a dual point
+        self.has_arrived = self.has_led = False  # near an optimum of the SVM's; at a dual point
         self.visits = self._descend()
 
     @property
@@ -54,7 +54,9 @@ class DescentByRows:
     def begin(self):
         """Make the first passes, if they are cheap."""
         if self.is_sparse and self.run.lower_bound <= MEAN_AT_ZERO:
-            self._make(FIRST_PASSES)
+            self._make(BLIND_PASSES)
+            if self.has_arrived:  # of classes that overlap, nowhere near
+                self._make(FIRST_PASSES - BLIND_PASSES)
 
     def go_on(self, point):
         """Make some more beside a Newton step from there, many where classes are far apart."""
@@ -109,6 +111,7 @@ class DescentByRows:
     def _look(self, core, alpha, w, bias):
         """Show the run a dual point, if it is one. Tell whether outliers or their pairs have to be found anew."""
         problem, pairs, w = self.problem, self.pairs, 0.5 * w[: self.problem.few.shape[1]]
+        self.has_arrived = True
         self.sums[core], self.bias = alpha[: len(core)] / self.unit, bias
         pairs.slopes[pairs.near] = np.minimum(alpha[len(core) :] / (2.0 * self.unit), 1.0)
         few, many = self.sums[: self.sizes[0]], self.sums[self.sizes[0] :]

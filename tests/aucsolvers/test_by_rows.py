@@ -307,7 +307,27 @@ def test_without_a_first_point_its_passes_are_few(descents, monkeypatch):
     X, y = words()
     model = SVMOR(1e-3, max_iter=3).fit(X, y)
     assert model.n_iter_ == 3
-    assert 0 < sum(visits) <= (module.FIRST_PASSES + 3 * module.PASSES_APART + 4 * 100) * len(y)
+    assert 0 < sum(visits) <= (module.BLIND_PASSES + 3 * module.PASSES_APART + 4 * 100) * len(y)
+
+
+@pytest.mark.parametrize(("noise", "passes"), [(0.0, (200, 220)), (2.0, (100, 120))])
+def test_where_the_first_passes_arrive_nowhere_they_are_half_as_many(noise, passes, monkeypatch):
+    """So it is where classes overlap and lambda is tiny, which the bound at w = 0 does not tell."""
+    visits, real = [], module.DescentByRows._descend
+
+    def descend(self):
+        for visited in real(self):
+            visits.append(visited)
+            yield visited
+
+    monkeypatch.setattr(module.DescentByRows, "_descend", descend)
+    monkeypatch.setattr(module.DescentByRows, "go_on", lambda *_: None)
+    X, _ = words(n=8000, d=1100, scaled=False)
+    rng = np.random.default_rng(5)
+    by_words = X @ rng.normal(size=1100)
+    by_words += noise * by_words.std() * rng.normal(size=8000)
+    SVMOR(1e-4, max_iter=1).fit(X, np.where(by_words > np.quantile(by_words, 0.9), 1, -1))
+    assert passes[0] <= sum(visits) / 8000 <= passes[1]
 
 
 def test_a_warm_start_goes_on_to_another_lam():
