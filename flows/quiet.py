@@ -14,6 +14,7 @@ from aucsolvers.process import ProcessWide
 ALWAYS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # of a server's runs, two lines each, twice
     "DO_NOT_TRACK": "true",
     # a tracking server that does not answer is to be told of in seconds, not after ten minutes of retries
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mlflow.entities import DatasetInput, Metric, Run
+from mlflow.entities import Metric, Run
 from sklearn.pipeline import Pipeline
 
 from aucsolvers.adapters import chains, unwrapped
@@ -240,15 +240,13 @@ def metric_summary(values: Sequence[Metric]) -> dict[str, Any]:
     return {"last": rows[-1][2], "count": len(rows), "sha256": digest}
 
 
-def input_summary(one: DatasetInput) -> dict[str, Any]:
-    """Return a data set that was logged as a run's input, as MLflow shows it."""
-    shown = ("name", "digest", "source_type", "source", "schema", "profile")
-    return {name: getattr(one.dataset, name) for name in shown} | {"tags": {tag.key: tag.value for tag in one.tags}}
-
-
 def inputs_of(run: Run) -> list[dict[str, Any]]:
     """Return the data sets that the store links to a run, as MLflow shows them."""
-    return [input_summary(one) for one in run.inputs.dataset_inputs] if run.inputs else []
+    shown = ("name", "digest", "source_type", "source", "schema", "profile")
+    return [
+        {name: getattr(one.dataset, name) for name in shown} | {"tags": {tag.key: tag.value for tag in one.tags}}
+        for one in (run.inputs.dataset_inputs if run.inputs else ())
+    ]
 
 
 def utc(milliseconds: int) -> str:

@@ -17,8 +17,8 @@ from mlflow.utils.time import get_current_time_millis
 
 from tasks.files import locked
 from tasks.ledger import Ledger
-from tasks.manifest import inputs_of
 from tasks.runs import PARENT
+from tasks.store import told_elsewhere
 
 PROCESS = "aucflow.process"  # the tag of a run: host, number and start of the process that writes it
 LOCK_S = 60.0
@@ -94,7 +94,8 @@ def end_interrupted_runs(client: MlflowClient, ledger: Ledger) -> tuple[str, ...
 
 
 def _interrupted_runs(client: MlflowClient) -> list[Run]:
-    return [run for run in _open_runs(client) if is_gone(run.data.tags.get(PROCESS, ""))]
+    ours = (run for run in _open_runs(client) if told_elsewhere(run.data.tags) is None)
+    return [run for run in ours if is_gone(run.data.tags.get(PROCESS, ""))]
 
 
 def _end(client: MlflowClient, ledger: Ledger, run: Run) -> str:
@@ -117,7 +118,6 @@ def _facts(run: Run, status: str, end_time: int) -> dict[str, object]:
         "end_time": end_time,
         "manifest_sha256": None,
         "parent": run.data.tags.get(PARENT),
-        "inputs": inputs_of(run),  # MLflow keeps them for later runs of the same data: an auditor has to know them
     }
 
 

@@ -34,7 +34,7 @@ from tasks.ledger import Ledger, LedgerEntry, canonical
 from tasks.log import run_logger
 from tasks.recovery import in_words, is_alive, this_process
 from tasks.runs import all_pages
-from tasks.store import artifact_folder
+from tasks.store import artifact_folder, ledger_place
 from tasks.turns import turn
 
 CHAMPION, CHALLENGER, PREVIOUS = ALIASES = ("champion", "challenger", "previous")
@@ -142,8 +142,8 @@ def check_agreement(client: MlflowClient, ledger: Ledger, model: str) -> None:
     if odd:
         raise RunFailed(
             f"Expected the aliases of '{model}' where the ledger left them, got {'; '.join(o.message for o in odd)}. "
-            f"Something else than aucflow moved them: `aucflow settle {model} --to ledger` moves them back, "
-            "`--to registry` keeps them."
+            f"Something else than aucflow in this folder moved them: `aucflow settle {model} --to ledger` moves them "
+            "back, `--to registry` keeps them."
         )
 
 
@@ -235,6 +235,7 @@ def register_and_promote(
     logged = _logged_model(client, run)
     tags = facts | {
         "run_id": run,
+        "ledger": ledger_place(),
         "model_id": logged.model_id,
         "model_sha256": artifact_sha256(logged.artifact_location),
         "decision": "promoted" if promote else "not promoted",

@@ -1,8 +1,9 @@
 """The MLflow store: where it is, and how an experiment in it is found or made."""
 
 import os
+import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -18,6 +19,7 @@ from tasks.files import locked
 from tasks.ledger import Ledger
 
 FOLDER = Path("mlruns")
+LEDGER = "aucflow.ledger"  # the tag of a run or of a model's version: where the ledger is that tells of it
 LOCK_S = 300.0  # MLflow makes its tables in some seconds, on a busy machine in more
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the pages then open on runs, not on chat traces
 README = """\
@@ -76,6 +78,20 @@ def _make_database() -> None:
 def ledger() -> Ledger:
     """Return the ledger of this folder's runs and models; its first entry makes it."""
     return Ledger(FOLDER / "ledger")
+
+
+def ledger_place() -> str:
+    """Return host and folder of that ledger."""
+    return f"{socket.gethostname()}:{ledger().folder.resolve()}"
+
+
+def told_elsewhere(tags: Mapping[str, str]) -> str | None:
+    """Return the place of the ledger that tells of a run or version with these tags, None if it is this folder's.
+
+    Folders may share a store; that in ``mlruns/`` is its folder's own, wherever this one was before.
+    """
+    place = tags.get(LEDGER)
+    return None if is_local() or place == ledger_place() else place
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from tasks.facts import lock_sha256, package_sha256
 from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifests import find_run
 from tasks.pages import template
+from tasks.store import told_elsewhere
 from tasks.verify import DataFiles, data_sections, ledger_faults, model_faults, models_of, odd_arrays
 from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, name_of
 
@@ -197,7 +198,7 @@ def _data_faults(auditor: RunAuditor, checked: CheckedRun, deep: bool) -> list[D
     data = DataFiles()
     data.take(checked)
     found = list(data.check())
-    if any(one.kind == "changed" for one in found):  # or replaced by newer data, which a later run was made of
+    if any(not one.is_note for one in found):  # or replaced or moved, and a later run was made of what is there now
         for other in auditor.entries.values():  # of a later run, the entry may be an earlier one: it tells of the end
             data.take(CheckedRun(None, auditor.manifest(other), ()))
         own = {f"data file {file['path']}" for section in _sections(checked) for file in section["raw"]}
@@ -212,6 +213,9 @@ def _without_entry(run_id: str, run: Run | None) -> tuple[Discrepancy, ...]:
     if run is None:
         words = "neither store nor ledger knows it" if run_id else "neither registry nor ledger says which it was"
         return (Discrepancy("missing", f"run {run_id[:8]}".rstrip(), words, "run", run_id),)
+    if place := told_elsewhere(run.data.tags):
+        words = f"the ledger in {place} tells of it: run `aucflow audit` there"
+        return (Discrepancy("elsewhere", name_of(run), words, "run", run.info.run_id, True),)
     is_open = run.info.status == "RUNNING"
     words = (
         "it has not ended yet" if is_open else f"the store has it as {run.info.status}, the ledger has no entry of it"
@@ -380,7 +384,7 @@ def _state(found: tuple[Discrepancy, ...], parts: tuple[str, ...], subject: str 
     if not own:
         return OK, ""
     first = min(own, key=lambda one: one.is_note)
-    if first.is_note and first.kind == "interrupted":
+    if first.is_note and first.kind in ("interrupted", "elsewhere"):
         return NOT_CHECKED, first.message
     return STATES.get(first.kind, CHANGED), first.message
 

@@ -43,7 +43,7 @@ from tasks.manifest import (
     environment_section,
     experiment_sections,
     fold_sections,
-    input_summary,
+    inputs_of,
     metric_summary,
     plain,
     utc,
@@ -345,7 +345,8 @@ def _start(
     known = {"mlflow.source.name": "aucflow run", "mlflow.source.type": "LOCAL", "mlflow.user": facts["user"]}
     if len(facts["git_commit"]) == 40:
         known["mlflow.source.git.commit"] = facts["git_commit"]
-    known |= {f"aucflow.{k}": v for k, v in facts.items()} | {PROCESS: this_process()} | tags
+    own = {PROCESS: this_process(), store.LEDGER: store.ledger_place()}
+    known |= {f"aucflow.{k}": v for k, v in facts.items()} | own | tags
     run = client.create_run(experiment_id, run_name=name, tags=known)
     tracked = TrackedRun(client, run, experiment, facts, sections)
     tracked.logged.tags.update(known)
@@ -359,9 +360,9 @@ def _set_tags(run: TrackedRun, tags: dict[str, str]) -> None:
 
 
 def _log_inputs(run: TrackedRun, datasets: tuple[Dataset, ...]) -> None:
-    inputs = [dataset_input(dataset) for dataset in datasets]
-    run.client.log_inputs(run.run_id, inputs)
-    run.logged.inputs += [input_summary(one) for one in inputs]
+    run.client.log_inputs(run.run_id, [dataset_input(dataset) for dataset in datasets])
+    # of data that a run of the experiment logged before, MLflow keeps and shows what that one said of their source
+    run.logged.inputs = inputs_of(run.client.get_run(run.run_id))
 
 
 def _facts_of_run(config: ExperimentConfig) -> dict[str, str]:

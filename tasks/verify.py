@@ -108,9 +108,21 @@ def check_runs(auditor: RunAuditor, ledger: Ledger, tell: Tell | None = None) ->
         except Exception as error:  # whatever MLflow raises at rows that it cannot have written
             yield auditor.unreadable(entry, error)
     homes = {there[run_id].info.experiment_id for run_id in entries.keys() & there.keys()}
+    elsewhere: Counter[str] = Counter()
     for run_id in sorted(there.keys() - entries.keys()):
+        if place := store.told_elsewhere(there[run_id].data.tags):
+            elsewhere[place] += 1
+            continue
         found = tuple(_unknown_run(there[run_id], homes, auditor.counts))
         yield CheckedRun(there[run_id], None, found)
+    yield CheckedRun(None, None, tuple(_told_elsewhere("run", elsewhere)))
+
+
+def _told_elsewhere(kind: str, places: Counter[str]) -> Iterator[Discrepancy]:
+    """Yield how many runs or models the ledgers of other folders tell of that share the store."""
+    for place, count in sorted(places.items()):
+        words = f"the ledger in {place} tells of {'it' if count == 1 else 'them'}: run `aucflow audit verify` there"
+        yield Discrepancy("elsewhere", f"{count} {kind}{'s' * (count > 1)}", words, kind, is_note=True)
 
 
 def _runs_of(auditor: RunAuditor) -> tuple[dict[str, Run], tuple[Discrepancy, ...]]:
@@ -186,9 +198,10 @@ class DataFiles:
     def check(self) -> Iterator[Discrepancy]:
         """Yield the files that are gone or changed, and with ``deep`` the arrays that came out otherwise."""
         spoilt = set()
+        now = {path: file_sha256(Path(path)) if Path(path).is_file() else None for path in self.files}
         for path in self.files:
             self.counts["data files"] += 1
-            for fault in _odd_file(path, self._by_last_use(path)):
+            for fault in _odd_file(path, self._by_last_use(path), now):
                 spoilt.add(path)
                 yield fault
         for section in self.sections.values() if self.deep else ():
@@ -227,22 +240,24 @@ def _path_now(recorded: str, uri: str) -> str:
     return str(now) if now.is_file() else recorded
 
 
-def _odd_file(path: str, recorded: dict[str, str]) -> Iterator[Discrepancy]:
+def _odd_file(path: str, recorded: dict[str, str], digests: dict[str, str | None]) -> Iterator[Discrepancy]:
     """Yield what is wrong with a file, by each digest that it was recorded with, the last used last.
 
-    One that a later run found replaced is no finding, whatever has become of the file since.
+    ``digests`` are those of all recorded files now. One that a later run found replaced is no finding, whatever has
+    become of the file since; nor is one that is gone, where the same bytes are in another that a run was made of.
     """
-    now = file_sha256(Path(path)) if Path(path).is_file() else None
+    now = digests[path]
     *replaced, last = recorded
     for digest in replaced:
         if digest != now:
             words = f"a later run was made of newer data; those with the SHA-256 {digest[:16]}… are not there any more"
             yield Discrepancy("replaced", f"data file {path}", words, "data", is_note=True)
     if now is None:
-        can_be_fetched = FETCHED.match(recorded[last]) is not None
-        remedy = f"; it can be fetched again from {recorded[last]}" if can_be_fetched else ""
-        words = f"it is gone, {last[:16]}… was recorded{remedy}"
-        yield Discrepancy("missing", f"data file {path}", words, "data", is_note=can_be_fetched)
+        remedies = [f"; the same data are in {other}" for other, digest in digests.items() if digest == last]
+        if FETCHED.match(recorded[last]):
+            remedies.append(f"; it can be fetched again from {recorded[last]}")
+        words = f"it is gone, {last[:16]}… was recorded{''.join(remedies[:1])}"
+        yield Discrepancy("missing", f"data file {path}", words, "data", is_note=bool(remedies))
     elif now != last:
         words = f"its SHA-256 is {now[:16]}…, {last[:16]}… was recorded"
         yield Discrepancy("changed", f"data file {path}", words, "data")
@@ -283,9 +298,14 @@ def registry_faults(client: MlflowClient, ledger: Ledger, counts: Counter[str]) 
         words = f"MLflow cannot list its models: {in_short(error)}"
         yield Discrepancy("unreadable", "registry", words, "registry")
         return
+    elsewhere: Counter[str] = Counter()
     for model in models:
+        if place := _place_of_model(client, ledger, model):
+            elsewhere[place] += 1
+            continue
         counts["models"] += 1
         yield from model_faults(client, ledger, model)
+    yield from _told_elsewhere("model", elsewhere)
 
 
 def model_faults(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Discrepancy, ...]:
@@ -320,11 +340,8 @@ def _odd_places(client: MlflowClient, ledger: Ledger, model: str) -> Iterator[Di
 
 def models_of(client: MlflowClient, ledger: Ledger) -> list[str]:
     """Return the models that the ledger tells of, or that have a version which says that it is ours."""
-    told = models_told(ledger)
-    intent = registry.pending(ledger)
-    if intent is not None:
-        told.add(intent.model)
-    return sorted(told | {name for name in registry.models(client) if name not in told and _claims_us(client, name)})
+    told = _told_here(ledger)
+    return sorted(told | {name for name in registry.models(client) if name not in told and _claims(client, name)})
 
 
 def models_told(ledger: Ledger) -> set[str]:
@@ -332,7 +349,22 @@ def models_told(ledger: Ledger) -> set[str]:
     return {entry.subject.rpartition("/")[0] for entry in ledger.entries() if entry.kind != "run"} - {""}
 
 
-def _claims_us(client: MlflowClient, model: str) -> bool:
-    if any(sign in model for sign in registry.NO_NAME):  # none of ours, and MLflow's search does not take it
-        return False
-    return any(tag.startswith(registry.PREFIX) for version in registry.versions(client, model) for tag in version.tags)
+def _told_here(ledger: Ledger) -> set[str]:
+    """Return them, and that of a change that is under way."""
+    intent = registry.pending(ledger)
+    return models_told(ledger) | ({intent.model} if intent else set())
+
+
+def _claims(client: MlflowClient, model: str) -> tuple[registry.Version, ...]:
+    """Return the versions of a model that say that they are ours."""
+    return tuple(
+        version
+        for version in registry.versions(client, model)
+        if any(tag.startswith(registry.PREFIX) for tag in version.tags)
+    )
+
+
+def _place_of_model(client: MlflowClient, ledger: Ledger, model: str) -> str | None:
+    """Return where the ledger is that tells of a model, of its newest version, if it is another folder's."""
+    places = [store.told_elsewhere(version.tags) for version in _claims(client, model)]
+    return places[-1] if places and all(places) and model not in _told_here(ledger) else None

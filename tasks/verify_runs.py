@@ -24,7 +24,7 @@ from sqlalchemy import NullPool, column, create_engine, select, table
 from tasks import recovery, store
 from tasks.errors import in_short
 from tasks.files import file_sha256
-from tasks.ledger import Ledger, LedgerEntry, canonical
+from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifest import FILE, SIGNATURE, inputs_of, metric_summary, utc
 from tasks.manifests import BadManifest, manifest_bytes, parse_manifest
 from tasks.recovery import PROCESS
@@ -35,7 +35,6 @@ from tasks.signing import verify as verify_signature
 
 NOTE = "mlflow.note.content"  # the user's to write, whatever we wrote there
 GUARDED = (PARENT, "mlflow.source.git.commit", "mlflow.source.name", "mlflow.source.type", "mlflow.user")
-SHARED = ("source", "source_type", "schema", "profile")  # MLflow keeps these of whoever logged a data set first
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 COLUMNS = ("key", "value", "timestamp", "step", "is_nan", "run_uuid")  # one of them is a word of MySQL's: quoted
 METRICS = table("metrics", *map(column, COLUMNS))
@@ -111,7 +110,6 @@ class RunAuditor:
         self.homes: set[str] = set()  # the experiments of the runs whose manifests the ledger vouches for
         self.vouched: set[str] = set()  # these runs
         self.models: set[str] = set()  # and the models that they recorded
-        self._first_inputs: dict[str, set[bytes]] = {}
 
     def check(self, entry: LedgerEntry, run: Run | None) -> CheckedRun:
         """Hold a run against its ledger entry, and then against its manifest."""
@@ -317,29 +315,10 @@ class RunAuditor:
         then = {f"{one['name']} {one['digest'][:8]}": one for one in content["store"]["inputs"]}
         for key in sorted(now.keys() & then.keys()):
             odd = [name for name in then[key] if now[key][name] != then[key][name]]
-            # where another run of the experiment logged the same data first, it is that run's account
-            if odd and not (set(odd) <= set(SHARED) and canonical(_shared(now[key])) in self._shared_inputs(content)):
-                for words in _differing(now[key], then[key], odd):
-                    yield self._said(run, "changed", f", input {key}", words, "store")
+            for words in _differing(now[key], then[key], odd):
+                yield self._said(run, "changed", f", input {key}", words, "store")
             now[key] = then[key]
         yield from self._table(run, "input", then, now)
-
-    def _shared_inputs(self, content: dict[str, Any]) -> set[bytes]:
-        """Return what all runs of an experiment logged of their data sets, by what vouches for it.
-
-        That is the manifest, the ledger's entry of a run that was killed, and for one that has not ended the store.
-        """
-        experiment = content["run"]["experiment_id"]
-        if experiment not in self._first_inputs:
-            name = content["run"]["experiment"]
-            contents = (self.manifest(entry) for entry in self.entries.values() if entry.data.get("experiment") == name)
-            inputs = [one for other in contents if other is not None for one in other["store"]["inputs"]]
-            killed = (e.data for e in self.entries.values() if e.data.get("experiment_id") == experiment)
-            inputs += [one for data in killed for one in data.get("inputs", ())]
-            still_open = self.client.search_runs([experiment], "attributes.status = 'RUNNING'")
-            inputs += [one for run in still_open if run.info.run_id not in self.entries for one in inputs_of(run)]
-            self._first_inputs[experiment] = {canonical(_shared(one)) for one in inputs}
-        return self._first_inputs[experiment]
 
     def _model(self, run: Run, content: dict[str, Any]) -> Iterator[Discrepancy]:
         """Yield what differs in the model that the run logged: MLflow keeps its parameters and metrics once more."""
@@ -480,10 +459,6 @@ def _guarded(tags: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, 
     """Return the tags that are ours to set; all others are the user's, or MLflow's own."""
     ours = (name for name in tags if name in recorded or name in GUARDED or name.startswith("aucflow."))
     return {name: tags[name] for name in ours if name != NOTE}
-
-
-def _shared(one: dict[str, Any]) -> dict[str, Any]:
-    return {name: one[name] for name in ("name", "digest", *SHARED)}
 
 
 def _differing(now: dict[str, Any], then: dict[str, Any], fields: list[str]) -> Iterator[str]:

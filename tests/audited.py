@@ -87,7 +87,9 @@ def run_ids(client: MlflowClient) -> dict[str, str]:
     return {run.info.run_name: run.info.run_id for run in client.search_runs(experiments)}
 
 
-def register(audited: Audited, run_name: str, promote: bool = True, against: int | None = None) -> None:
+def register(
+    audited: Audited, run_name: str, promote: bool = True, against: int | None = None, model: str = MODEL
+) -> None:
     """Make a run's model a version of the model, as a retraining does."""
     entry = next(e for e in audited.ledger.entries() if e.subject == audited.runs[run_name])
     facts = {"manifest_sha256": entry.data["manifest_sha256"]}
@@ -95,7 +97,7 @@ def register(audited: Audited, run_name: str, promote: bool = True, against: int
     reason = "every rule passed" if promote else "the AUC is lower"
     run_id = audited.runs[run_name]
     register_and_promote(
-        audited.client, audited.ledger, MODEL, run_id, decision, reason, promote, facts, against=against
+        audited.client, audited.ledger, model, run_id, decision, reason, promote, facts, against=against
     )
 
 

@@ -21,6 +21,7 @@ from mlflow.entities import Dataset, DatasetInput
 
 from tasks import registry, store
 from tasks.recovery import PROCESS, end_interrupted_runs, this_process
+from tasks.story import tell
 from tasks.verify import DataFiles, odd_arrays, recorded_source, verify
 from tasks.verify_runs import CheckedRun, _changed
 
@@ -150,15 +151,24 @@ class TestLegitimate:
             assert database.execute("SELECT count(*) FROM datasets").fetchone() == (1,)
         assert found(audited) == ()
 
+    def test_data_that_were_moved_and_read_again_there(self, audited, tmp_path):
+        shutil.move(audited.folder / "claims.csv", tmp_path / "moved.csv")
+        one = the_only(found(audited))
+        assert (one.kind, one.is_note) == ("missing", False)
+        experiment(tmp_path / "moved.csv", methods=METHODS[:1])
+        one = the_only(found(audited))
+        assert (one.kind, one.is_note) == ("missing", True) and str(tmp_path / "moved.csv") in one.message
+        assert tell(audited.client, audited.ledger, audited.runs["claims ls_svm"]).found == (one,)
+        (tmp_path / "moved.csv").write_text("changed")
+        assert {(one.kind, one.is_note) for one in found(audited)} == {("missing", False), ("changed", False)}
+
     def test_the_same_data_that_a_killed_run_logged_first(self, audited):
-        """MLflow has one row for both, and the killed run has no manifest: what it logged stands in the ledger."""
-        killed, source = start_first(audited, "crash", gone_process())
+        """MLflow has one row for both, and the killed run has no manifest: what it shows is recorded with the other."""
+        source = start_first(audited, "crash", gone_process())
         experiment(audited.folder / "claims.csv", "crash", METHODS[:1])
         assert [(one.kind, one.is_note) for one in found(audited)] == [("interrupted", True)]
         end_interrupted_runs(audited.client, audited.ledger)
         assert found(audited) == ()
-        (entry,) = (entry for entry in audited.ledger.entries() if entry.subject == killed)
-        assert [one["source"] for one in entry.data["inputs"]] == [source]
         changed = source.replace("f" * 64, "e" * 64)
         change_database(audited, "UPDATE datasets SET dataset_source = ? WHERE dataset_source = ?", (changed, source))
         assert {(one.kind, one.subject.split(", ")[1][:12]) for one in found(audited)} == {("changed", "input claims")}
@@ -212,14 +222,14 @@ class TestLegitimate:
         assert found(audited) == ()
 
 
-def start_first(audited, experiment_name: str, process: str) -> tuple[str, str]:
-    """Have a process start a run of the same values in other bytes; return its id, and what it logs as their source."""
+def start_first(audited, experiment_name: str, process: str) -> str:
+    """Have a process start a run of the same values in other bytes; return what it logs as their source."""
     (told,) = manifest_of(audited)["store"]["inputs"]
     source = json.dumps(json.loads(told["source"]) | {"raw_sha256": "f" * 64})
     named = {name: told[name] for name in ("name", "digest", "source_type", "profile")}
     run = audited.client.create_run(store.experiment_id(audited.client, experiment_name), tags={PROCESS: process})
     audited.client.log_inputs(run.info.run_id, [DatasetInput(Dataset(source=source, **named))])
-    return run.info.run_id, source
+    return source
 
 
 def change_database(audited, statement: str, values: tuple) -> None:

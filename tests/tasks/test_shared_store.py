@@ -1,0 +1,136 @@
+"""Several folders, each with its ledger, whose runs and models are in one store."""
+
+import json
+import os
+import sqlite3
+from contextlib import closing, contextmanager
+
+import pytest
+from audited import ADDRESS, METHODS, Audited, claims, experiment, inside, register
+from mlflow import MlflowClient
+
+from tasks import registry, store
+from tasks.errors import RunFailed
+from tasks.recovery import PROCESS, end_interrupted_runs, this_process
+from tasks.story import NOT_CHECKED, tell
+from tasks.verify import verify
+
+pytestmark = pytest.mark.filterwarnings("ignore:Found unknown categories")
+RUN = "claims ls_svm"
+
+
+@contextmanager
+def at_work(folder):
+    """Work in a folder whose runs go to the store beside it."""
+    with inside(folder):
+        os.environ[ADDRESS] = f"sqlite:///{folder.parent / 'mlflow.db'}"
+        yield
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Two folders in which an experiment of one name was run, of equal data in files of their own."""
+    made = []
+    for name in ("fraud", "churn"):
+        (tmp_path / name).mkdir()
+        with at_work(tmp_path / name):
+            claims(tmp_path / name / "claims.csv")
+            experiment(tmp_path / name / "claims.csv", methods=METHODS[:1])
+            made.append(Audited(tmp_path / name, {e.data["name"]: e.subject for e in store.ledger().entries()}))
+            register(made[-1], RUN, model=name)
+    return made
+
+
+def found_in(folder):
+    with at_work(folder.folder):
+        return verify(folder.client, folder.ledger).found
+
+
+def findings_in(folder):
+    return {(one.kind, one.subject.partition(" ")[0]) for one in found_in(folder) if not one.is_note}
+
+
+def place(folder):
+    with at_work(folder.folder):
+        return store.ledger_place()
+
+
+def test_each_is_verified_by_its_own_ledger_and_says_where_the_others_are(folders):
+    with closing(sqlite3.connect(folders[0].folder.parent / "mlflow.db")) as database:
+        assert database.execute("SELECT count(*) FROM datasets").fetchone() == (1,), "MLflow keeps one row for both"
+    for here, there in (folders, folders[::-1]):
+        told = [(one.kind, one.subject, one.is_note, place(there) in one.message) for one in found_in(here)]
+        assert told == [("elsewhere", "2 runs", True, True), ("elsewhere", "1 model", True, True)]
+
+
+def test_what_is_wrong_with_ones_own_is_found_as_ever(folders):
+    fraud, churn = folders
+    client, run = fraud.client, fraud.runs[RUN]
+    with at_work(fraud.folder):
+        client = fraud.client
+    client.log_param(run, "more", "1")
+    home = client.get_run(run).info.experiment_id
+    for tags in (client.get_run(run).data.tags, {}):  # a forgery of ours, and somebody's in our experiment
+        client.set_terminated(client.create_run(home, tags=tags).info.run_id)
+    client.set_registered_model_alias("fraud", "champion", "1")
+    client.delete_registered_model_alias("fraud", "champion")
+    assert findings_in(fraud) == {("inserted", "run"), ("alias", "fraud@champion")}
+    assert sum(one.kind == "inserted" for one in found_in(fraud)) == 3
+    # what is nobody's is everybody's; what is the other's is told of there
+    assert [one.subject[:3] for one in found_in(churn) if not one.is_note] == ["run"]
+
+
+def test_a_row_that_two_have_in_common_is_both_ledgers_to_find_changed(folders):
+    with closing(sqlite3.connect(folders[0].folder.parent / "mlflow.db")) as database, database:
+        (source,) = database.execute("SELECT dataset_source FROM datasets").fetchone()
+        changed = json.dumps(json.loads(source) | {"raw_size_bytes": 1})
+        database.execute("UPDATE datasets SET dataset_source = ?", (changed,))
+    assert all(findings_in(folder) == {("changed", "run")} for folder in folders)
+
+
+def test_an_interrupted_run_is_ended_where_it_began(folders):
+    fraud, churn = folders
+    host, number, start = this_process().rsplit(":", 2)
+    with at_work(fraud.folder):
+        tags = {PROCESS: f"{host}:{number}:{int(start) + 1}", store.LEDGER: store.ledger_place()}
+        experiment_id = fraud.client.get_experiment_by_name("claims").experiment_id
+        run = fraud.client.create_run(experiment_id, tags=tags).info.run_id
+    with at_work(churn.folder):
+        assert end_interrupted_runs(churn.client, churn.ledger) == ()
+    with at_work(fraud.folder):
+        assert len(end_interrupted_runs(fraud.client, fraud.ledger)) == 1
+        assert fraud.client.get_run(run).info.status == "KILLED"
+    assert not findings_in(fraud) and not findings_in(churn)
+
+
+def test_a_run_of_the_other_is_not_checked_and_no_finding(folders):
+    fraud, churn = folders
+    with at_work(churn.folder):
+        story = tell(churn.client, churn.ledger, fraud.runs[RUN])
+    assert [(one.kind, one.is_note) for one in story.found] == [("elsewhere", True)]
+    assert story.lines[0].state == NOT_CHECKED and place(fraud) in story.lines[0].why
+
+
+def test_a_model_that_two_change_is_a_finding_in_both_and_changed_no_further(folders):
+    fraud, churn = folders
+    with at_work(churn.folder):
+        register(churn, RUN, model="fraud", against=1)
+    assert findings_in(churn) == {("unknown", "fraud/1"), ("alias", "fraud@champion")}
+    assert findings_in(fraud) == {("unknown", "fraud/2"), ("alias", "fraud@champion"), ("alias", "fraud@previous")}
+    with (
+        at_work(fraud.folder),
+        pytest.raises(RunFailed, match="than aucflow in this folder moved them: `aucflow settle"),
+    ):
+        registry.check_agreement(fraud.client, fraud.ledger, "fraud")
+
+
+def test_in_a_store_of_ones_own_nobody_elses_ledger_counts(audited):
+    """It is its folder's, wherever this one was before: a tag excuses nothing."""
+    theirs = {store.LEDGER: "elsewhere:/srv/mlruns/ledger"}
+    client = MlflowClient(store.tracking_uri())
+    run = client.create_run(client.get_run(audited.runs[RUN]).info.experiment_id, tags=theirs)
+    client.set_terminated(run.info.run_id)
+    client.create_registered_model("forged")
+    client.create_model_version("forged", client.get_model_version("claims", "1").source, tags=theirs)
+    kinds = {(one.kind, one.subject.partition(" ")[0]) for one in verify(client, audited.ledger).found}
+    assert kinds == {("inserted", "run"), ("unknown", "forged/1")}
