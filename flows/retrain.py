@@ -25,6 +25,7 @@ from tasks.retraining import (
     challenge,
     fingerprint,
     meet_champion,
+    record_other_bytes,
     what_changed,
 )
 from tasks.stage import stage
@@ -58,10 +59,12 @@ def retrain(config: RetrainConfig, force: bool = False, replace_champion: bool =
         registry.check_agreement(client, store.ledger(), config.model)
         prepared = prepare(experiment.datasets[0], experiment)
         now = fingerprint(config, prepared.dataset)
-        cause = what_changed(registry.versions(client, config.model), now)
+        versions = registry.versions(client, config.model)
+        cause = what_changed(versions, now)
         champion = registry.champion(client, config.model)
         if not (cause or force or replace_champion):
             check_files(champion)
+            record_other_bytes(client, versions[-1], prepared.dataset)
             reason = "data, config and code are those of the newest version: nothing to train"
             run_logger().info("%s: skipped: %s", config.model, reason)
             return Outcome(config.model, reason, champion)

@@ -23,7 +23,7 @@ from tasks.files import locked, replacing
 SCHEMA = "aucflow-ledger/1"
 START = "0" * 64  # the digest before the first entry
 TYPES = {"seq": int, "time": str, "kind": str, "subject": str, "reason": str, "data": dict, "previous": str}
-KINDS = ("run", "register", "promote", "rollback", "delete", "repair", "settle")
+KINDS = ("run", "data", "register", "promote", "rollback", "delete", "repair", "settle")
 LOCK_S = 60.0
 TAIL_BYTES = 1 << 14
 TRIES = 100  # for a reader to find no writer between two reads
@@ -36,7 +36,7 @@ class LedgerEntry:
     seq: int  # from 1
     time: str  # UTC, ISO 8601
     kind: str
-    subject: str  # a run id, or MODEL/VERSION
+    subject: str  # a run id, the digest of a data set, or MODEL/VERSION
     reason: str
     data: dict[str, Any]
     previous: str

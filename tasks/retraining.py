@@ -39,6 +39,7 @@ from tasks.errors import BadInput, RunFailed
 from tasks.facts import package_sha256
 from tasks.ledger import canonical
 from tasks.log import run_logger
+from tasks.manifest import data_section
 from tasks.manifests import read_manifest
 from tasks.models import KeptModel, column_types
 from tasks.predict import Rows, Source, bring_model
@@ -122,6 +123,20 @@ def what_changed(versions: tuple[Version, ...], now: dict[str, str]) -> str:
     before = {name: versions[-1].tags.get(f"{registry.PREFIX}{name}") for name in FINGERPRINT}
     differing = [CHANGED[name] for name in FINGERPRINT if before[name] != now[name]]
     return f"{' and '.join(differing)} changed since version {versions[-1].number}" if differing else ""
+
+
+def record_other_bytes(client: MlflowClient, newest: Version, dataset: Dataset) -> None:
+    """Tell the ledger that a file holds the newest version's data in other bytes by now: else it counts as changed."""
+    book, raw = ledger(), data_section(dataset)["raw"]
+    try:
+        manifest, _ = read_manifest(client, newest.run_id)
+    except BadInput:  # it is gone, which an audit tells
+        return
+    known = [(manifest["run"]["started"], manifest["data"]["raw"])]
+    known += [(e.time, e.data["raw"]) for e in book.entries() if (e.kind, e.subject) == ("data", dataset.sha256)]
+    _, last = max(known, key=lambda one: one[0])
+    if {file["path"]: file["sha256"] for file in raw} != {file["path"]: file["sha256"] for file in last}:
+        book.append("data", dataset.sha256, "the same data in other bytes", {"name": dataset.name, "raw": raw})
 
 
 def alone(model: str) -> AbstractContextManager[None]:

@@ -190,10 +190,10 @@ def _check(auditor: RunAuditor, ledger: Ledger, run_id: str, deep: bool) -> _Che
         own, subject = auditor.entries.get(cell["run_id"]), f"run {cell['run_id'][:8]}"
         missing = (Discrepancy("missing", subject, "the ledger has no entry of this cell", "run", cell["run_id"]),)
         cells[cell["run_id"]] = auditor.check(own, auditor.find(cell["run_id"])).found if own else missing
-    return _Checks(checked, tuple(_data_faults(auditor, checked, deep)), cells)
+    return _Checks(checked, tuple(_data_faults(auditor, ledger, checked, deep)), cells)
 
 
-def _data_faults(auditor: RunAuditor, checked: CheckedRun, deep: bool) -> list[Discrepancy]:
+def _data_faults(auditor: RunAuditor, ledger: Ledger, checked: CheckedRun, deep: bool) -> list[Discrepancy]:
     """Return what is wrong with the data that a run was made of."""
     data = DataFiles()
     data.take(checked)
@@ -201,6 +201,7 @@ def _data_faults(auditor: RunAuditor, checked: CheckedRun, deep: bool) -> list[D
     if any(not one.is_note for one in found):  # or replaced or moved, and a later run was made of what is there now
         for other in auditor.entries.values():  # of a later run, the entry may be an earlier one: it tells of the end
             data.take(CheckedRun(None, auditor.manifest(other), ()))
+        data.take_entries(ledger)
         own = {f"data file {file['path']}" for section in _sections(checked) for file in section["raw"]}
         digests = {file["sha256"][:16] for section in _sections(checked) for file in section["raw"]}
         found = [one for one in data.check() if one.subject in own and any(d in one.message for d in digests)]

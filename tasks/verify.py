@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
@@ -28,6 +28,7 @@ from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, is_being_writ
 
 PAGE = 1000  # runs of one search
 HEAD = "head.json"
+RAW = ("path", "sha256", "source")  # of a raw file, what is looked at
 FETCHED = re.compile(r"(https?://|mirror:|sklearn:)")  # sources that a file can be had from once more
 
 Tell = Callable[[int, int], None]  # runs checked, runs in all
@@ -70,6 +71,7 @@ def verify(
         found += checked.found
         data.take(checked)
     found += unknown_models(auditor)
+    data.take_entries(ledger)
     found += data.check()
     found += registry_faults(client, ledger, auditor.counts)
     return Verdict(tuple(found), dict(counts + auditor.counts + data.counts))
@@ -178,9 +180,10 @@ class DataFiles:
         self.deep = deep
         self.counts: Counter[str] = Counter()
         self.files: dict[str, dict[str, str]] = {}  # path -> digest -> source
-        self.readers: dict[tuple[str, str], set[str]] = {}  # path and digest -> the outermost runs that were made of it
-        self.started: dict[str, str] = {}  # outermost run -> when it began, as far as is known
-        self.sections: dict[str, dict[str, Any]] = {}  # digest of a data set -> what the manifest tells of it
+        self.readers: dict[tuple[str, str], set[str]] = {}  # path and digest -> who read it: outermost runs, entries
+        self.started: dict[str, str] = {}  # reader -> when it began, as far as is known
+        self.sections: dict[str, dict[str, Any]] = {}  # data set and raw files -> what the manifest tells of it
+        self.read_again: set[tuple[str, str]] = set()  # path and digest that an entry of the ledger tells of
 
     def take(self, checked: CheckedRun) -> None:
         """Note down what a run was made of."""
@@ -188,26 +191,61 @@ class DataFiles:
             return
         own = checked.manifest["run"]
         outermost = next(iter(own["parents"]), own["run_id"])  # it read the data, the runs inside it only began later
-        self.started[outermost] = min(own["started"], self.started.get(outermost, own["started"]))
         for section in data_sections(checked.manifest):
-            self.sections[f"{section['sha256']} {section['raw']}"] = section
-            for file in section["raw"]:
-                self.files.setdefault(file["path"], {})[file["sha256"]] = file["source"]
-                self.readers.setdefault((file["path"], file["sha256"]), set()).add(outermost)
+            self._take_section(section, outermost, min(own["started"], self.started.get(outermost, own["started"])))
+
+    def _take_section(self, section: dict[str, Any], reader: str, started: str) -> None:
+        self.sections[f"{section['sha256']} {section['raw']}"] = section
+        self.started[reader] = started
+        for file in section["raw"]:
+            self.files.setdefault(file["path"], {})[file["sha256"]] = file["source"]
+            self.readers.setdefault((file["path"], file["sha256"]), set()).add(reader)
+
+    def take_entries(self, ledger: Ledger) -> None:
+        """Note down which data of these runs were found again in other bytes, as the ledger has it."""
+        for entry in ledger.entries():
+            sections = [one for one in self.sections.values() if one["sha256"] == entry.subject]
+            raw = entry.data.get("raw")
+            if entry.kind != "data" or not sections or not _are_files(raw):  # nothing of ours wrote it: no excuse
+                continue
+            self._take_section(sections[0] | {"raw": raw}, f"entry {entry.seq}", entry.time)
+            self.read_again |= {(file["path"], file["sha256"]) for file in raw}
 
     def check(self) -> Iterator[Discrepancy]:
         """Yield the files that are gone or changed, and with ``deep`` the arrays that came out otherwise."""
-        spoilt = set()
         now = {path: file_sha256(Path(path)) if Path(path).is_file() else None for path in self.files}
         for path in self.files:
             self.counts["data files"] += 1
-            for fault in _odd_file(path, self._by_last_use(path), now):
-                spoilt.add(path)
-                yield fault
+            yield from self._odd_file(path, now)
         for section in self.sections.values() if self.deep else ():
-            if not spoilt & {file["path"] for file in section["raw"]}:
+            if all(now[file["path"]] == file["sha256"] for file in section["raw"]):
                 self.counts["data sets"] += 1
                 yield from odd_arrays(section)
+
+    def _odd_file(self, path: str, digests: dict[str, str | None]) -> Iterator[Discrepancy]:
+        """Yield what is wrong with a file, by each digest that it was recorded with, the last used last.
+
+        ``digests`` are those of all recorded files now. One that a later run found replaced is no finding, whatever has
+        become of the file since; nor is one that is gone, where the same bytes are in another that a run was made of.
+        """
+        recorded, now = self._by_last_use(path), digests[path]
+        *replaced, last = recorded
+        later = "a later run was made of newer data"
+        if (path, last) in self.read_again:
+            later = "`aucflow retrain` has found the same data in other bytes"
+        for digest in replaced:
+            if digest != now:
+                words = f"{later}; those with the SHA-256 {digest[:16]}… are not there any more"
+                yield Discrepancy("replaced", f"data file {path}", words, "data", is_note=True)
+        if now is None:
+            remedies = [f"; the same data are in {other}" for other, digest in digests.items() if digest == last]
+            if FETCHED.match(recorded[last]):
+                remedies.append(f"; it can be fetched again from {recorded[last]}")
+            words = f"it is gone, {last[:16]}… was recorded{''.join(remedies[:1])}"
+            yield Discrepancy("missing", f"data file {path}", words, "data", is_note=bool(remedies))
+        elif now != last:
+            words = f"its SHA-256 is {now[:16]}…, {last[:16]}… was recorded"
+            yield Discrepancy("changed", f"data file {path}", words, "data")
 
     def _by_last_use(self, path: str) -> dict[str, str]:
         """Return a file's digests, with their sources, in the order in which runs last began with them.
@@ -235,32 +273,14 @@ def data_sections(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def _are_files(raw: Any) -> TypeGuard[list[dict[str, Any]]]:
+    is_list = isinstance(raw, list) and bool(raw)
+    return is_list and all(isinstance(one, dict) and all(isinstance(one.get(n), str) for n in RAW) for one in raw)
+
+
 def _path_now(recorded: str, uri: str) -> str:
     now = store.lies_now(Path(recorded), uri)
     return str(now) if now.is_file() else recorded
-
-
-def _odd_file(path: str, recorded: dict[str, str], digests: dict[str, str | None]) -> Iterator[Discrepancy]:
-    """Yield what is wrong with a file, by each digest that it was recorded with, the last used last.
-
-    ``digests`` are those of all recorded files now. One that a later run found replaced is no finding, whatever has
-    become of the file since; nor is one that is gone, where the same bytes are in another that a run was made of.
-    """
-    now = digests[path]
-    *replaced, last = recorded
-    for digest in replaced:
-        if digest != now:
-            words = f"a later run was made of newer data; those with the SHA-256 {digest[:16]}… are not there any more"
-            yield Discrepancy("replaced", f"data file {path}", words, "data", is_note=True)
-    if now is None:
-        remedies = [f"; the same data are in {other}" for other, digest in digests.items() if digest == last]
-        if FETCHED.match(recorded[last]):
-            remedies.append(f"; it can be fetched again from {recorded[last]}")
-        words = f"it is gone, {last[:16]}… was recorded{''.join(remedies[:1])}"
-        yield Discrepancy("missing", f"data file {path}", words, "data", is_note=bool(remedies))
-    elif now != last:
-        words = f"its SHA-256 is {now[:16]}…, {last[:16]}… was recorded"
-        yield Discrepancy("changed", f"data file {path}", words, "data")
 
 
 def odd_arrays(section: dict[str, Any]) -> Iterator[Discrepancy]:

@@ -24,6 +24,7 @@ from tasks.registry import champion, compare, moved_by_hand, settle, versions
 from tasks.retraining import alone, fingerprint, meet_champion, what_changed
 from tasks.split import HeldOut, all_rows
 from tasks.values import ConversionRule
+from tasks.verify import verify
 
 RULE = ConversionRule("fraud", "yes")
 
@@ -151,6 +152,32 @@ class TestLife:
         assert list(state(model)) == [1, 2]
         forced = retrain(wanted, force=True)
         assert (forced.cause, forced.version.number) == ("it was asked for", 3)
+        write(claims())
+
+    def test_the_same_data_in_other_bytes_train_nothing_and_are_no_finding(self, model):
+        """As an export writes them every night: an audit found the file changed until something was trained of it."""
+
+        def found(deep=False):
+            verdict = verify(client(), store.ledger(), deep)
+            return [(one.kind, one.is_note) for one in verdict.found if one.part in ("data", "conversion")]
+
+        path = write(claims(280))
+        wanted = config(model=model)
+        retrain(wanted)
+        as_it_was = path.read_bytes()
+        before = found()
+        path.write_bytes(as_it_was.replace(b"\n", b"\r\n"))
+        assert found() == [*before, ("changed", False)]
+        for _ in range(2):
+            assert retrain(wanted).version is None
+        told = [entry for entry in store.ledger().entries() if entry.kind == "data"]
+        assert [(one.reason, one.data["name"]) for one in told] == [("the same data in other bytes", "claims")]
+        assert found(deep=True) == [*before, ("replaced", True)]
+        path.write_bytes(as_it_was)
+        assert found()[-1] == ("changed", False), "the other bytes were the last that anybody read"
+        assert retrain(wanted).version is None and ("changed", False) not in found()
+        path.write_bytes(as_it_was + b"\n")
+        assert found()[-1] == ("changed", False)
         write(claims())
 
     def test_what_is_not_promoted_stays_as_the_challenger(self, model, trained, capsys):

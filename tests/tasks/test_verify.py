@@ -20,6 +20,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput
 
 from tasks import registry, store
+from tasks.files import file_sha256
 from tasks.recovery import PROCESS, end_interrupted_runs, this_process
 from tasks.story import tell
 from tasks.verify import DataFiles, odd_arrays, recorded_source, verify
@@ -409,6 +410,22 @@ class TestData:
         (audited.folder / "claims.csv").unlink()
         one = the_only(found(audited, deep=True))
         assert (one.kind, one.is_note) == ("missing", False)
+
+    def test_an_entry_that_calls_other_data_the_same_is_found_out_by_converting_them(self, audited):
+        section, path = manifest_of(audited)["data"], audited.folder / "claims.csv"
+        claims(path, seed=4)
+        told = {"raw": [section["raw"][0] | {"sha256": file_sha256(path)}]}
+        audited.ledger.append("data", section["sha256"], "the same data in other bytes", told)
+        assert [(one.kind, one.is_note) for one in found(audited)] == [("replaced", True)]
+        faults = [one for one in found(audited, deep=True) if not one.is_note]
+        assert {(one.kind, one.part) for one in faults} == {("changed", "conversion")}
+
+    @pytest.mark.parametrize("raw", [None, {}, [], [None], [{"path": 1, "sha256": "0", "source": "x"}], [{"path": "x"}]])
+    def test_an_entry_that_nothing_of_ours_wrote_excuses_nothing(self, audited, raw):
+        audited.ledger.append("data", manifest_of(audited)["data"]["sha256"], "as if", {"raw": raw})
+        claims(audited.folder / "claims.csv", seed=4)
+        one = the_only(found(audited))
+        assert (one.kind, one.is_note) == ("changed", False)
 
     @pytest.mark.parametrize("source", ["https://example.org/a9a", "mirror:libsvm/a9a", "sklearn:digits"])
     def test_a_file_that_can_be_fetched_again_is_told(self, source, tmp_path):
