@@ -50,6 +50,7 @@ from tasks.stage import stage
 from tasks.store import artifact_folder, ledger
 from tasks.turns import turn
 from tasks.values import Dataset, Finding, FittedModel, Split, Table
+from tasks.verify import data_sections, found_again
 
 HELD_OUT = 0.25
 PROFILE = "score_profile.json"  # of the held-out rows' scores on the day of training: what drift is measured from
@@ -132,8 +133,8 @@ def record_other_bytes(client: MlflowClient, newest: Version, dataset: Dataset) 
         manifest, _ = read_manifest(client, newest.run_id)
     except BadInput:  # it is gone, which an audit tells
         return
-    known = [(manifest["run"]["started"], manifest["data"]["raw"])]
-    known += [(e.time, e.data["raw"]) for e in book.entries() if (e.kind, e.subject) == ("data", dataset.sha256)]
+    known = [(manifest["run"]["started"], section["raw"]) for section in data_sections(manifest)]
+    known += [(entry.time, files) for entry, files in found_again(book) if entry.subject == dataset.sha256]
     _, last = max(known, key=lambda one: one[0])
     if {file["path"]: file["sha256"] for file in raw} != {file["path"]: file["sha256"] for file in last}:
         book.append("data", dataset.sha256, "the same data in other bytes", {"name": dataset.name, "raw": raw})

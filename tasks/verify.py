@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
@@ -20,7 +20,7 @@ from tasks import registry, store
 from tasks.convert import convert
 from tasks.errors import BadInput, RunFailed, in_short
 from tasks.files import file_sha256
-from tasks.ledger import Ledger
+from tasks.ledger import Ledger, LedgerEntry
 from tasks.recovery import PROCESS
 from tasks.runs import all_pages
 from tasks.values import ConversionRule, RawFile, joined
@@ -203,13 +203,11 @@ class DataFiles:
 
     def take_entries(self, ledger: Ledger) -> None:
         """Note down which data of these runs were found again in other bytes, as the ledger has it."""
-        for entry in ledger.entries():
-            sections = [one for one in self.sections.values() if one["sha256"] == entry.subject]
-            raw = entry.data.get("raw")
-            if entry.kind != "data" or not sections or not _are_files(raw):  # nothing of ours wrote it: no excuse
-                continue
-            self._take_section(sections[0] | {"raw": raw}, f"entry {entry.seq}", entry.time)
-            self.read_again |= {(file["path"], file["sha256"]) for file in raw}
+        for entry, raw in found_again(ledger):
+            section = next((one for one in self.sections.values() if one["sha256"] == entry.subject), None)
+            if section is not None:
+                self._take_section(section | {"raw": raw}, f"entry {entry.seq}", entry.time)
+                self.read_again |= {(file["path"], file["sha256"]) for file in raw}
 
     def check(self) -> Iterator[Discrepancy]:
         """Yield the files that are gone or changed, and with ``deep`` the arrays that came out otherwise."""
@@ -273,9 +271,17 @@ def data_sections(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _are_files(raw: Any) -> TypeGuard[list[dict[str, Any]]]:
-    is_list = isinstance(raw, list) and bool(raw)
-    return is_list and all(isinstance(one, dict) and all(isinstance(one.get(n), str) for n in RAW) for one in raw)
+def found_again(ledger: Ledger) -> Iterator[tuple[LedgerEntry, list[dict[str, Any]]]]:
+    """Yield the entries of data that were found again in other bytes, with their files; of others', none."""
+    for entry in ledger.entries():
+        raw = entry.data.get("raw")
+        files = [one for one in raw if _is_raw_file(one)] if isinstance(raw, list) else []
+        if entry.kind == "data" and files and files == raw:
+            yield entry, files
+
+
+def _is_raw_file(one: Any) -> bool:
+    return isinstance(one, dict) and all(isinstance(one.get(name), str) for name in RAW)
 
 
 def _path_now(recorded: str, uri: str) -> str:

@@ -420,7 +420,9 @@ class TestData:
         faults = [one for one in found(audited, deep=True) if not one.is_note]
         assert {(one.kind, one.part) for one in faults} == {("changed", "conversion")}
 
-    @pytest.mark.parametrize("raw", [None, {}, [], [None], [{"path": 1, "sha256": "0", "source": "x"}], [{"path": "x"}]])
+    @pytest.mark.parametrize(
+        "raw", [None, {}, [], [None], [{"path": 1, "sha256": "0", "source": "x"}], [{"path": "x"}]]
+    )
     def test_an_entry_that_nothing_of_ours_wrote_excuses_nothing(self, audited, raw):
         audited.ledger.append("data", manifest_of(audited)["data"]["sha256"], "as if", {"raw": raw})
         claims(audited.folder / "claims.csv", seed=4)
