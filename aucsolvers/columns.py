@@ -1,6 +1,8 @@
 """Columns of a data frame as models take them: float64 or texts, one spelling for each value, one word for a gap."""
 
 import re
+from datetime import date
+from numbers import Number
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ from aucsolvers._transaction import transactional
 MISSING_TEXT = "(missing)"
 NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE)
 TRUTH = {"true": 1.0, "false": 0.0}
+MOMENTS = ("datetime", "datetime64", "timedelta", "timedelta64")  # pandas' words for objects that are all of one kind
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
 
@@ -22,19 +25,26 @@ def plain_columns(frame):
     if not frame.columns.is_unique:
         name = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f"Expected each column once, got {name!r} more than once. Leave one out or rename it.")
-    return pd.DataFrame({name: plain_column(frame[name]) for name in frame})
+    columns = {name: plain_column(frame[name]) for name in frame}
+    # of objects, pandas would make what it likes unless it is told
+    return pd.DataFrame({name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()})
 
 
 def plain_column(column):
     """Return a pandas Series as a float64 array, or as an object array if its type is neither number nor time.
 
     Truth values become 0 and 1, times seconds since 1970-01-01 UTC, durations seconds, categories what they stand
-    for, and whatever pandas calls missing NaN (None among objects).
+    for, and whatever pandas calls missing NaN (None among objects). Objects that are all times, or all durations, are a
+    column of these: so a single row of a frame has them.
     """
     dtype = column.dtype
+    if pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(column, skipna=True) in MOMENTS:
+        column = column.infer_objects()
+        dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return plain_column(column.astype(object if column.isna().any() else dtype.categories.dtype).infer_objects())
-    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
+    is_real = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
+    if pd.api.types.is_bool_dtype(dtype) or is_real:
         values = column.to_numpy(np.float64, na_value=np.nan) + 0.0  # + 0.0: -0.0 and 0.0 are one value
         values[np.isnan(values)] = np.nan  # and so is NaN, whatever its bits
         return values
@@ -60,11 +70,17 @@ def without_zeros(X):
 
 
 def as_texts(values):
-    """Return a plain array as texts, and the first place that has a number, which might be spelt in many ways."""
+    """Return a plain array as texts, and the first place that has neither a text nor a date.
+
+    A number might be spelt in many ways, a date is spelt in one.
+    """
     if values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) in ("string", "empty"):
         return values, None
-    strange = [place for place in np.flatnonzero(~pd.isna(values)) if not isinstance(values[place], str)]
-    return values.astype(object), int(strange[0]) if strange else None
+    texts = values.astype(object)
+    for place in np.flatnonzero([isinstance(value, date) for value in texts]):
+        texts[place] = str(texts[place])
+    strange = [place for place in np.flatnonzero(~pd.isna(texts)) if not isinstance(texts[place], str)]
+    return texts, int(strange[0]) if strange else None
 
 
 def as_numbers(values):
@@ -75,8 +91,8 @@ def as_numbers(values):
 
 
 def _number(value):
-    """Return what one cell says as a number, NaN if it is empty, infinity if it is a text."""
-    text = "" if pd.isna(value) else str(value).strip().lower()
+    """Return what one cell says as a number, NaN if it is empty, infinity if it is a text or anything else."""
+    text = "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value).strip().lower()
     if text in TRUTH or not text:
         return TRUTH.get(text, np.nan)
     number = float(text) if NUMBER.fullmatch(text) else np.inf
@@ -86,10 +102,8 @@ def _number(value):
 def asked_for(kind, name, value):
     """Return what follows "expected" where a column of training has a value of another kind."""
     if kind == "text":
-        return (
-            f"a text in column '{name}', as in training, got the number {value}. Write the column as texts, spelt as "
-            "in training."
-        )
+        got = f"the number {value}" if isinstance(value, Number) else f"{value!r}"[:60]
+        return f"a text in column '{name}', as in training, got {got}. Write the column as texts, spelt as in training."
     text = str(value).strip()
     remedy = "Give times as seconds since 1970-01-01 UTC, or write Parquet" if _DATE.fullmatch(text) else "Mend it"
     return (

@@ -65,6 +65,7 @@ class Ranker(BaseEstimator):
 
         A frame's columns may have any type that they could be trained from: times, categories, nullable numbers. BLAS
         works on one thread, as in training: several would divide a product where they like, and its last bits with it.
+        No rows have no scores.
 
         Raises
         ------
@@ -73,6 +74,8 @@ class Ranker(BaseEstimator):
         """
         if isinstance(X, pd.DataFrame):
             X = self._as_trained(plain_columns(X))
+        if not (len(X) if isinstance(X, list | tuple) else X.shape[0]):
+            return np.empty(0)
         if self.sparse and not issparse(X):
             X = csr_matrix(np.asarray(X, dtype=np.float64))
         try:
@@ -113,4 +116,5 @@ class Ranker(BaseEstimator):
     @available_if(lambda self: self.calibrator is not None)
     def calibrate(self, scores):
         """Return what ``predict_proba`` answers to rows with these scores."""
-        return self.calibrator.predict_proba(np.asarray(scores).reshape(-1, 1))
+        column = np.asarray(scores).reshape(-1, 1)
+        return self.calibrator.predict_proba(column) if len(column) else np.empty((0, 2))

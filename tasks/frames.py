@@ -19,6 +19,11 @@ def keep(frame: pd.DataFrame, name: str, drop: tuple[str, ...] = ()) -> Path:
 
     Columns in ``drop`` are there and empty: they may hold anything.
     """
+    if frame.columns.nlevels > 1:
+        raise BadInput(
+            f"Expected one name for each column, got {frame.columns.nlevels} levels of names. Join them: "
+            "frame.columns = ['_'.join(map(str, names)) for names in frame.columns]."
+        )
     folder = home() / "frames"
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f"draft-{uuid4().hex}"  # a name of this call's own: other threads may have frames of theirs

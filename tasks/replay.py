@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from tasks import store
 from tasks.cell import cell_seed, compute, divide, plainly
 from tasks.claims import Claim, claim_of
 from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
@@ -34,10 +35,13 @@ from tasks.progress import announce
 from tasks.schema import parse
 from tasks.store import artifact_folder
 from tasks.values import ConversionRule, RawFile, joined
+from tasks.verify import all_data
+from tasks.verify_runs import RunAuditor
 
 STAGES = ("manifest", "data", "split", "search", "sample", "fit", "threshold", "scores", "metrics")
 SAME, CLOSE, DIFFERS, UNKNOWN = "same", "within tolerance", "differs", "not compared"
 TOLERANCE = 1e-6
+REMEDY = "Bring the file back, or name where it is with --data."
 # A digest says only whether all bits are the same; how many steps it took to a certificate hangs on the last of them.
 BITWISE = ("model_sha256", "test_scores_sha256", "added_sha256", "n_iter")
 STAGE_OF = {"search": "search", "undersample": "sample", "train": "fit", "evaluate": "metrics"}  # of the recipe's own
@@ -184,6 +188,11 @@ def recipe_of(manifest: Manifest, workers: int | None = None) -> Recipe:
 class ChangedFile(RunFailed):
     """A raw file is there, but it is another one than the run read."""
 
+    def __init__(self, path: Path, wanted: str):
+        super().__init__(f"{wanted} in {path}, got a file with SHA-256 {file_sha256(path)}. {REMEDY}")
+        self.replaced = f"{wanted} in {path}, got newer data, of which a later run was made. {REMEDY}"
+        self.path = path
+
 
 def find_raw(recipe: Recipe, files: Iterable[Path] = ()) -> RawFile:
     """Return the raw files of a run, each known by its digest, wherever they lie now.
@@ -210,10 +219,17 @@ def _find(part: _Raw, recipe: Recipe, files: tuple[Path, ...]) -> Path:
         if _is_it(candidate, part):
             return candidate.absolute()
     wanted = f"Expected {part.size_bytes:,} bytes with SHA-256 {part.sha256}"
-    remedy = "Bring the file back, or name where it is with --data."
     if usual.is_file():
-        raise ChangedFile(f"{wanted} in {usual}, got a file with SHA-256 {file_sha256(usual)}. {remedy}")
-    raise BadInput(f"{wanted} ({part.source}), found them neither at {usual} nor in the cache {home()}. {remedy}")
+        raise ChangedFile(usual, wanted)
+    raise BadInput(f"{wanted} ({part.source}), found them neither at {usual} nor in the cache {home()}. {REMEDY}")
+
+
+def _was_replaced(path: Path) -> bool:
+    """Tell whether a file is as the newest run that read it has recorded: newer data, and nobody's work on the old."""
+    if not store.exists():
+        return False
+    ledger = store.ledger()
+    return all_data(RunAuditor(store.reader(), ledger), ledger).is_last(str(path))
 
 
 def _is_it(path: Path, part: _Raw) -> bool:
@@ -261,7 +277,7 @@ def replay(
     Raises
     ------
     BadInput
-        If there is nothing to replay, or a raw file is not found.
+        If there is nothing to replay, or a raw file is not found, or was replaced by newer data.
     """
     recipe, claim = recipe_of(manifest, workers), claim_of(manifest.content)
     stages = {"manifest": _manifest_stage(manifest)}
@@ -270,6 +286,8 @@ def replay(
             for stage in _compared(manifest, recipe, tuple(files), None if claim.is_exact else tolerance):
                 stages[stage.name] = stage
         except ChangedFile as error:
+            if _was_replaced(error.path):
+                raise BadInput(error.replaced) from None
             stages["data"] = Stage("data", DIFFERS, str(error))
         except Broken as error:
             stages[error.stage] = Stage(error.stage, DIFFERS, str(error))

@@ -21,7 +21,7 @@ from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifests import find_run
 from tasks.pages import template
 from tasks.store import told_elsewhere
-from tasks.verify import DataFiles, data_sections, ledger_faults, model_faults, models_of, odd_arrays
+from tasks.verify import DataFiles, all_data, data_sections, ledger_faults, model_faults, models_of, odd_arrays
 from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, name_of
 
 OK, CHANGED, MISSING, REPLACED, NOT_CHECKED = "ok", "changed", "missing", "replaced", "not checked"
@@ -199,9 +199,9 @@ def _data_faults(auditor: RunAuditor, ledger: Ledger, checked: CheckedRun, deep:
     data.take(checked)
     found = list(data.check())
     if any(not one.is_note for one in found):  # or replaced or moved, and a later run was made of what is there now
-        for other in auditor.entries.values():  # of a later run, the entry may be an earlier one: it tells of the end
-            data.take(CheckedRun(None, auditor.manifest(other), ()))
-        data.take_entries(ledger)
+        data = all_data(
+            auditor, ledger
+        )  # all: of a later run, the entry may be an earlier one, for it tells of the end
         own = {f"data file {file['path']}" for section in _sections(checked) for file in section["raw"]}
         digests = {file["sha256"][:16] for section in _sections(checked) for file in section["raw"]}
         found = [one for one in data.check() if one.subject in own and any(d in one.message for d in digests)]

@@ -209,6 +209,10 @@ class DataFiles:
                 self._take_section(section | {"raw": raw}, f"entry {entry.seq}", entry.time)
                 self.read_again |= {(file["path"], file["sha256"]) for file in raw}
 
+    def is_last(self, path: str) -> bool:
+        """Tell whether what lies at a path now is what was last recorded of it."""
+        return path in self.files and Path(path).is_file() and [*self._by_last_use(path)][-1] == file_sha256(Path(path))
+
     def check(self) -> Iterator[Discrepancy]:
         """Yield the files that are gone or changed, and with ``deep`` the arrays that came out otherwise."""
         now = {path: file_sha256(Path(path)) if Path(path).is_file() else None for path in self.files}
@@ -256,6 +260,15 @@ class DataFiles:
 
         recorded = self.files[path]
         return {digest: recorded[digest] for digest in sorted(recorded, key=last_use)}
+
+
+def all_data(auditor: RunAuditor, ledger: Ledger) -> DataFiles:
+    """Return the raw files of all runs that the ledger vouches for, and of its own entries."""
+    data = DataFiles()
+    for entry in auditor.entries.values():
+        data.take(CheckedRun(None, auditor.manifest(entry), ()))
+    data.take_entries(ledger)
+    return data
 
 
 def data_sections(manifest: dict[str, Any]) -> list[dict[str, Any]]:

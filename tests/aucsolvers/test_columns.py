@@ -63,6 +63,29 @@ def test_a_gap_has_one_bit_pattern():
         assert plain_column(column).view(np.uint64)[1] == np.float64("nan").view(np.uint64)
 
 
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_objects_that_are_all_times_are_times(zone):
+    """Of a row that was cut out of a frame, nanoseconds were taken for seconds."""
+    times = pd.Series(pd.to_datetime(["2020-01-01 12:00", None, "1969-12-31 00:00"])).dt.tz_localize(zone)
+    want = plain_column(times)
+    assert want[0] == (1577880000.0 if zone != "Europe/Berlin" else 1577876400.0)
+    plain = [None if pd.isna(time) else time.to_pydatetime() for time in times]
+    for objects in (times.astype(object), pd.Series(plain, dtype=object)):
+        assert np.array_equal(plain_column(objects), want, equal_nan=True)
+    lengths = pd.Series(pd.to_timedelta(["1 days", None, "-1 s"]))
+    assert np.array_equal(plain_column(lengths.astype(object)), [86400.0, np.nan, -1.0], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pd.period_range("2020", periods=2), pd.interval_range(0, 2), [1 + 1j, 2j], [[1.0], [2.0]], [date(2020, 1, 1)] * 2],
+    ids=["period", "interval", "complex", "list", "date"],
+)
+def test_what_is_neither_number_nor_time_stays_objects(values):
+    plain = plain_columns(pd.DataFrame({"x": pd.Series(list(values), dtype=object), "y": pd.Series(values)}))
+    assert set(plain.dtypes) == {np.dtype(object)}
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "expected"),
     [

@@ -132,6 +132,35 @@ class TestFrames:
         for amount in (True, "true", [True, 1] * 12):
             assert np.array_equal(ranker.predict(self.X.assign(amount=amount)), truth)
 
+    @pytest.mark.parametrize(
+        "amount", [[[1.0]] * 24, [[]] * 24, [{}] * 24, [1j] * 24, pd.period_range("2024", periods=24)]
+    )
+    def test_what_is_no_single_number_is_told(self, amount, ranker):
+        with pytest.raises(ValueError, match=r"Expected a finite number in column 'amount', as in training, got '.+'"):
+            ranker.predict(self.X.assign(amount=pd.Series(amount)))
+
+    def test_what_is_no_text_is_told_as_it_is(self, ranker):
+        with pytest.raises(ValueError, match=r"Expected a text in column 'code', as in training, got \['A'\]\. Write"):
+            ranker.predict(self.X.assign(code=[["A"]] * 24))
+
+    def test_times_are_seconds_in_objects_too(self, ranker):
+        """As `frame.iloc[0].to_frame().T` and a row of `apply` have them."""
+        times = pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(24), unit="s"))
+        want = ranker.predict(self.X.assign(amount=1704067200.0 + np.arange(24)))
+        for amount in (times, times.astype(object), times.dt.tz_localize("UTC").astype(object)):
+            assert np.array_equal(ranker.predict(self.X.assign(amount=amount)), want)
+        row = self.X.assign(amount=times).iloc[5].to_frame().T
+        assert row["amount"].dtype == object and ranker.predict(row) == want[5]
+
+    def test_dates_are_texts_as_in_training(self, ranker):
+        day = pd.Timestamp("2024-01-01").date()
+        want = ranker.predict(self.X.assign(code="2024-01-01"))
+        assert np.array_equal(ranker.predict(self.X.assign(code=[day, "2024-01-01"] * 12)), want)
+
+    @pytest.mark.parametrize("none", [X.iloc[:0], X.iloc[:0].astype(object)], ids=["typed", "objects"])
+    def test_no_rows_have_no_scores(self, none, ranker):
+        assert ranker.predict(none).shape == ranker.classify(none).shape == (0,)
+
     def test_columns_without_a_value_fit_either(self, ranker):
         empty = self.X.assign(amount=None, code=np.nan)
         assert np.array_equal(ranker.predict(empty), ranker.predict(self.X.iloc[[2] * 24]))

@@ -84,6 +84,11 @@ def test_what_folds_have_fitted_is_let_go_once_it_is_recorded(tmp_path, monkeypa
     assert [sample.preprocessing for sample in cell.samples] == [None] * 3
 
 
+def test_levels_of_column_names_are_refused():
+    with pytest.raises(BadInput, match=r"one name for each column, got 2 levels of names. Join them: frame\.columns ="):
+        keep(pd.DataFrame({("h", "y"): [1, 2], ("h", "x"): [1, 2]}), "frame")
+
+
 def test_a_file_keeps_its_own_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path / "home"))

@@ -105,6 +105,23 @@ def test_changed_data_are_a_finding_and_lost_data_are_bad_input(folder, tmp_path
         shutil.copy(tmp_path / "more.csv", more)
 
 
+def test_data_that_a_later_run_found_replaced_are_lost_and_no_finding(made, tmp_path, monkeypatch, capsys):
+    """As on any schedule of retraining: an old champion's replay looked like tampering."""
+    folder = shutil.copytree(made, tmp_path / "grown")
+    shutil.copy(folder / "claims.csv", tmp_path / "before.csv")
+    claims(130).to_csv(folder / "claims.csv", index=False)
+    monkeypatch.chdir(folder)
+    assert replay_command("claims ls_svm") == 3, "nobody has told of these yet"
+    assert "differs, first at the stage data" in capsys.readouterr().out
+    assert run_here(folder, "run", "--data", "claims.csv", "--target", "fraud", "--method", "ls_svm") == 0
+    for name in ("second", "first"):
+        assert replay_command(name, files=(str(tmp_path / "before.csv"),)) == 0
+    with pytest.raises(BadInput, match=r"SHA-256 [0-9a-f]{64} in .*claims\.csv, got newer data.*--data"):
+        replay_command("first")
+    (folder / "claims.csv").write_text("amount,fraud\n1,yes\n2,no\n")
+    assert replay_command("first") == 3
+
+
 def test_a_changed_manifest_is_a_finding_of_the_run_and_of_its_experiment(folder, capsys):
     path = manifest_of(folder, "second", "claims ls_svm")
     whole = path.read_bytes()
