@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from aucsolvers._jit import kernel
+
 MANY_COLUMNS, PART_STORED = 1024, 0.8  # of more columns, at most this part with an entry: else all are kept
 
 
@@ -26,7 +28,8 @@ class StoredColumns:
             kept, places = np.unique(X.indices, return_inverse=True)
         else:
             holds = np.zeros(d, dtype=bool)
-            holds[X.indices] = True
+            if _mark(X.indices, holds, PART_STORED * d) > PART_STORED * d:
+                return cls(d)
             kept = np.flatnonzero(holds)
             places = (np.cumsum(holds) - 1)[X.indices]
         return cls(d, kept if len(kept) else np.zeros(1, int), places) if len(kept) <= PART_STORED * d else cls(d)
@@ -62,3 +65,15 @@ class StoredColumns:
         wide = np.zeros((*array.shape[:-1], self.n_columns))
         wide[..., self.kept] = array
         return wide
+
+
+@kernel()
+def _mark(columns, holds, most):
+    """Set ``holds`` of the columns; return how many these are, or that they are more than ``most``."""
+    count = 0
+    for k in range(columns.size):
+        count += not holds[columns[k]]
+        holds[columns[k]] = True
+        if count > most:
+            break
+    return count

@@ -603,8 +603,10 @@ class _Run:
 
     def is_certified(self, smooth):
         """Tell whether a certified point with the weights of a _Smooth would be the last."""
-        rounding = 0.0 if self.problem.squared else self.problem.rounding_of_losses(smooth.margins, smooth.w)
-        return is_certified(smooth.gap, rounding, self.target_at(smooth))
+        target = self.target_at(smooth)
+        if self.problem.squared or smooth.gap > target:  # what rounding may add takes a fifth of a step's time
+            return smooth.gap <= target
+        return is_certified(smooth.gap, self.problem.rounding_of_losses(smooth.margins, smooth.w), target)
 
     def move_to(self, problem, w):
         """Go on with the same problem in other coordinates, in which the last certified point has the weights w."""

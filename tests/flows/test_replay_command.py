@@ -105,20 +105,21 @@ def test_changed_data_are_a_finding_and_lost_data_are_bad_input(folder, tmp_path
         shutil.copy(tmp_path / "more.csv", more)
 
 
-def test_data_that_a_later_run_found_replaced_are_lost_and_no_finding(made, tmp_path, monkeypatch, capsys):
+def test_data_that_a_later_run_found_replaced_are_lost_and_no_finding(tmp_path, monkeypatch, capsys):
     """As on any schedule of retraining: an old champion's replay looked like tampering."""
-    folder = shutil.copytree(made, tmp_path / "grown")
-    shutil.copy(folder / "claims.csv", tmp_path / "before.csv")
-    claims(130).to_csv(folder / "claims.csv", index=False)
-    monkeypatch.chdir(folder)
-    assert replay_command("claims ls_svm") == 3, "nobody has told of these yet"
+    data, options = tmp_path / "claims.csv", ("--data", "claims.csv", "--target", "fraud", "--method", "ls_svm")
+    claims(120).to_csv(data, index=False)
+    assert run_here(tmp_path, "run", *options, "--folds", "2", "--name", "first") == 0
+    shutil.copy(data, tmp_path / "before.csv")
+    claims(130).to_csv(data, index=False)
+    monkeypatch.chdir(tmp_path)
+    assert replay_command("first") == 3, "nobody has told of these yet"
     assert "differs, first at the stage data" in capsys.readouterr().out
-    assert run_here(folder, "run", "--data", "claims.csv", "--target", "fraud", "--method", "ls_svm") == 0
-    for name in ("second", "first"):
-        assert replay_command(name, files=(str(tmp_path / "before.csv"),)) == 0
+    assert run_here(tmp_path, "run", *options, "--folds", "2", "--name", "second") == 0
     with pytest.raises(BadInput, match=r"SHA-256 [0-9a-f]{64} in .*claims\.csv, got newer data.*--data"):
         replay_command("first")
-    (folder / "claims.csv").write_text("amount,fraud\n1,yes\n2,no\n")
+    assert replay_command("first", files=(str(tmp_path / "before.csv"),)) == 0
+    data.write_text("amount,fraud\n1,yes\n2,no\n")
     assert replay_command("first") == 3
 
 
