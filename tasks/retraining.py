@@ -50,7 +50,7 @@ from tasks.stage import stage
 from tasks.store import artifact_folder, ledger
 from tasks.turns import turn
 from tasks.values import Dataset, Finding, FittedModel, Split, Table
-from tasks.verify import data_sections, found_again
+from tasks.verify import data_sections, found_again, where_they_lie
 
 HELD_OUT = 0.25
 PROFILE = "score_profile.json"  # of the held-out rows' scores on the day of training: what drift is measured from
@@ -134,7 +134,8 @@ def record_other_bytes(client: MlflowClient, newest: Version, dataset: Dataset) 
     except BadInput:  # it is gone, which an audit tells
         return
     known = [(manifest["run"]["started"], section["raw"]) for section in data_sections(manifest)]
-    known += [(entry.time, files) for entry, files in found_again(book) if entry.subject == dataset.sha256]
+    uri = manifest["run"]["artifact_uri"]
+    known += [(e.time, where_they_lie(files, uri)) for e, files in found_again(book) if e.subject == dataset.sha256]
     _, last = max(known, key=lambda one: one[0])
     if {file["path"]: file["sha256"] for file in raw} != {file["path"]: file["sha256"] for file in last}:
         book.append("data", dataset.sha256, "the same data in other bytes", {"name": dataset.name, "raw": raw})

@@ -199,9 +199,8 @@ def _data_faults(auditor: RunAuditor, ledger: Ledger, checked: CheckedRun, deep:
     data.take(checked)
     found = list(data.check())
     if any(not one.is_note for one in found):  # or replaced or moved, and a later run was made of what is there now
-        data = all_data(
-            auditor, ledger
-        )  # all: of a later run, the entry may be an earlier one, for it tells of the end
+        # all, not the later entries: an entry tells of a run's end, and a later run may have ended before
+        data = all_data(auditor, ledger)
         own = {f"data file {file['path']}" for section in _sections(checked) for file in section["raw"]}
         digests = {file["sha256"][:16] for section in _sections(checked) for file in section["raw"]}
         found = [one for one in data.check() if one.subject in own and any(d in one.message for d in digests)]

@@ -8,7 +8,7 @@ wrote anew all the way up to the ledger's head cannot be seen from here: that ta
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, is_being_writ
 
 PAGE = 1000  # runs of one search
 HEAD = "head.json"
-RAW = ("path", "sha256", "source")  # of a raw file, what is looked at
+RAW = {field.name for field in fields(RawFile)} - {"name", "labels"}  # what is recorded of a raw file
 FETCHED = re.compile(r"(https?://|mirror:|sklearn:)")  # sources that a file can be had from once more
 
 Tell = Callable[[int, int], None]  # runs checked, runs in all
@@ -183,6 +183,7 @@ class DataFiles:
         self.readers: dict[tuple[str, str], set[str]] = {}  # path and digest -> who read it: outermost runs, entries
         self.started: dict[str, str] = {}  # reader -> when it began, as far as is known
         self.sections: dict[str, dict[str, Any]] = {}  # data set and raw files -> what the manifest tells of it
+        self.addresses: dict[str, str] = {}  # data set -> where a run of it keeps its artifacts
         self.read_again: set[tuple[str, str]] = set()  # path and digest that an entry of the ledger tells of
 
     def take(self, checked: CheckedRun) -> None:
@@ -193,6 +194,7 @@ class DataFiles:
         outermost = next(iter(own["parents"]), own["run_id"])  # it read the data, the runs inside it only began later
         for section in data_sections(checked.manifest):
             self._take_section(section, outermost, min(own["started"], self.started.get(outermost, own["started"])))
+            self.addresses[section["sha256"]] = own["artifact_uri"]
 
     def _take_section(self, section: dict[str, Any], reader: str, started: str) -> None:
         self.sections[f"{section['sha256']} {section['raw']}"] = section
@@ -206,8 +208,9 @@ class DataFiles:
         for entry, raw in found_again(ledger):
             section = next((one for one in self.sections.values() if one["sha256"] == entry.subject), None)
             if section is not None:
-                self._take_section(section | {"raw": raw}, f"entry {entry.seq}", entry.time)
-                self.read_again |= {(file["path"], file["sha256"]) for file in raw}
+                files = where_they_lie(raw, self.addresses[entry.subject])
+                self._take_section(section | {"raw": files}, f"entry {entry.seq}", entry.time)
+                self.read_again |= {(file["path"], file["sha256"]) for file in files}
 
     def is_last(self, path: str) -> bool:
         """Tell whether what lies at a path now is what was last recorded of it."""
@@ -272,16 +275,15 @@ def all_data(auditor: RunAuditor, ledger: Ledger) -> DataFiles:
 
 
 def data_sections(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what a manifest tells of its data sets: one for a cell, several for an experiment.
-
-    A raw file has the path where it lies now: a folder may have been moved or copied with the data in it.
-    """
+    """Return what a manifest tells of its data sets: one for a cell, several for an experiment."""
     data, uri = manifest.get("data", []), manifest["run"]["artifact_uri"]
     sections = data if isinstance(data, list) else [data]
-    return [
-        section | {"raw": [file | {"path": _path_now(file["path"], uri)} for file in section["raw"]]}
-        for section in sections
-    ]
+    return [section | {"raw": where_they_lie(section["raw"], uri)} for section in sections]
+
+
+def where_they_lie(raw: list[dict[str, Any]], uri: str) -> list[dict[str, Any]]:
+    """Return raw files with the paths where they lie now: a folder may have been moved or copied with its data."""
+    return [file | {"path": _path_now(file["path"], uri)} for file in raw]
 
 
 def found_again(ledger: Ledger) -> Iterator[tuple[LedgerEntry, list[dict[str, Any]]]]:
@@ -294,7 +296,7 @@ def found_again(ledger: Ledger) -> Iterator[tuple[LedgerEntry, list[dict[str, An
 
 
 def _is_raw_file(one: Any) -> bool:
-    return isinstance(one, dict) and all(isinstance(one.get(name), str) for name in RAW)
+    return isinstance(one, dict) and one.keys() == RAW and all(isinstance(one[n], str) for n in RAW - {"size_bytes"})
 
 
 def _path_now(recorded: str, uri: str) -> str:
@@ -337,9 +339,9 @@ def registry_faults(client: MlflowClient, ledger: Ledger, counts: Counter[str]) 
         words = f"MLflow cannot list its models: {in_short(error)}"
         yield Discrepancy("unreadable", "registry", words, "registry")
         return
-    elsewhere: Counter[str] = Counter()
+    elsewhere, told = Counter[str](), _told_here(ledger)
     for model in models:
-        if place := _place_of_model(client, ledger, model):
+        if model not in told and (place := _place_of_ledger(client, model)):
             elsewhere[place] += 1
             continue
         counts["models"] += 1
@@ -403,7 +405,7 @@ def _claims(client: MlflowClient, model: str) -> tuple[registry.Version, ...]:
     )
 
 
-def _place_of_model(client: MlflowClient, ledger: Ledger, model: str) -> str | None:
-    """Return where the ledger is that tells of a model, of its newest version, if it is another folder's."""
+def _place_of_ledger(client: MlflowClient, model: str) -> str | None:
+    """Return where the ledger of a model's newest version is, if that of each is another folder's."""
     places = [store.told_elsewhere(version.tags) for version in _claims(client, model)]
-    return places[-1] if places and all(places) and model not in _told_here(ledger) else None
+    return places[-1] if places and all(places) else None

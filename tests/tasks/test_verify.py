@@ -98,6 +98,21 @@ class TestCopy:
         finally:
             (tmp_path / "away").rename(audited.folder)
 
+    def test_the_same_data_in_other_bytes_moved_along(self, audited, tmp_path):
+        path, section = audited.folder / "claims.csv", manifest_of(audited)["data"]
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+        told = section["raw"][0] | {"sha256": file_sha256(path), "size_bytes": path.stat().st_size}
+        audited.ledger.append("data", section["sha256"], "the same data in other bytes", {"raw": [told]})
+        assert [one.kind for one in found(audited, deep=True)] == ["replaced"]
+        audited.folder.rename(tmp_path / "moved")
+        try:
+            with inside(tmp_path / "moved"):
+                moved = replace(audited, folder=tmp_path / "moved")
+                one = the_only(found(moved, deep=True))
+                assert (one.kind, one.subject) == ("replaced", f"data file {tmp_path / 'moved' / 'claims.csv'}")
+        finally:
+            (tmp_path / "moved").rename(audited.folder)
+
     def test_without_the_data_is_verified_with_those_of_the_original(self, copied, audited):
         (copied.folder / "claims.csv").unlink()
         assert not found(copied, deep=True)
@@ -405,6 +420,9 @@ class TestLedger:
         assert the_only(found(audited)).subject == "ledger head.json"
 
 
+PLAIN = {"path": "claims.csv", "sha256": "0", "source": "claims.csv", "format": "csv"}  # but for the size
+
+
 class TestData:
     def test_a_file_of_the_users_own_that_is_gone_is_a_finding(self, audited):
         (audited.folder / "claims.csv").unlink()
@@ -421,7 +439,7 @@ class TestData:
         assert {(one.kind, one.part) for one in faults} == {("changed", "conversion")}
 
     @pytest.mark.parametrize(
-        "raw", [None, {}, [], [None], [{"path": 1, "sha256": "0", "source": "x"}], [{"path": "x"}]]
+        "raw", [None, {}, [], [None], [{"path": "x"}], [PLAIN], [PLAIN | {"size_bytes": 1, "path": 1}]]
     )
     def test_an_entry_that_nothing_of_ours_wrote_excuses_nothing(self, audited, raw):
         audited.ledger.append("data", manifest_of(audited)["data"]["sha256"], "as if", {"raw": raw})
