@@ -102,16 +102,30 @@ def out_of_fold_scores(
     scores = usual.copy()
     for inner in divisions:
         own, part = seed_for(seed, "calibration", inner.fold), Split(inner.fold, split.train[inner.train], inner.test)
-        parts = {
-            scale: (stands and remainder(table, part, sample, method, config.preprocessing.settled(scale)))
-            or draw_sample(table, part, method, config.preprocessing.settled(scale), own)
-            for scale, sample in samples.items()
-        }
+        parts = _samples_of_part(table, part, samples, stands, method, config, own)
         found = fit_scorer(table, part, parts, method, candidates, own).decision_function(train.X)
         left_out, both = inner.test[kept[inner.test]], inner.train[kept[inner.train]]
         as_they_are = scores_by_probability(model)
         scores[left_out] = left_out_scores(usual, [(both, left_out)], [found], as_they_are)[left_out]
     return scores
+
+
+def _samples_of_part(
+    table: Table,
+    part: Split,
+    samples: Samples,
+    stands: bool,
+    method: MethodConfig,
+    config: ExperimentConfig,
+    seed: int,
+) -> Samples:
+    """Return what a part of the training rows has left of the samples, drawn anew where their choice does not stand."""
+    settled = {scale: config.preprocessing.settled(scale) for scale in samples}
+    return {
+        scale: (stands and remainder(table, part, sample, method, settled[scale]))
+        or draw_sample(table, part, method, settled[scale], seed)
+        for scale, sample in samples.items()
+    }
 
 
 def _kept(train: Table, split: Split, samples: Samples, config: ExperimentConfig) -> np.ndarray:

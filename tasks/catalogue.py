@@ -312,14 +312,7 @@ def _imported(kind: str, path: str) -> Entry:
         found = getattr(import_module(module), name)
     except (Exception, SystemExit) as error:  # a module may run anything when it is imported
         said = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
-        front, _, back = path.partition("_")
-        if kind == "solver" and front in SAMPLERS:
-            hint = f" Did you mean '{front}+{back}'?"
-        elif isinstance(error, AttributeError) and module in sys.modules:
-            hint = nearest(name, dir(sys.modules[module]))
-        else:
-            hint = ""
-        advice = hint or " Check the spelling, or install it."
+        advice = _instead(kind, path, error) or " Check the spelling, or install it."
         raise BadInput(f"Expected a {kind} that can be imported, got '{path}': {said}.{advice}") from None
     wanted = METHODS[kind]
     if not isinstance(found, type) or not all(any(hasattr(found, m) for m in group) for group in wanted):
@@ -340,6 +333,16 @@ def _imported(kind: str, path: str) -> Entry:
             f"'{path}'. Name another."
         )
     return entry
+
+
+def _instead(kind: str, path: str, error: BaseException) -> str:
+    """Return what may have been meant by a path that could not be imported, or nothing."""
+    module, _, name = path.rpartition(".")
+    front, _, back = path.partition("_")
+    if kind == "solver" and front in SAMPLERS:
+        return f" Did you mean '{front}+{back}'?"
+    is_loaded = isinstance(error, AttributeError) and module in sys.modules
+    return nearest(name, dir(sys.modules[module])) if is_loaded else ""
 
 
 def _is_classifier(estimator: Any) -> bool:

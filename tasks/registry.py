@@ -297,14 +297,7 @@ def settle(client: MlflowClient, ledger: Ledger, model: str, to: Literal["ledger
         there = {one.number for one in versions(client, model)}
         gone = sorted(book.standing - there)
         odd = [alias for alias in ALIASES if held.get(alias) != book.aliases.get(alias)]
-        if not book.registered or not (odd or gone or book.findings):
-            raise BadInput(f"Expected registry and ledger to differ about '{model}', got no difference to settle.")
-        strange = [alias for alias in odd if held.get(alias) not in {None, *book.registered}]
-        if to == "registry" and strange:
-            raise BadInput(
-                f"Expected {strange[0]} of '{model}' at a version that the ledger knows, got version "
-                f"{held[strange[0]]}, which something else made. Settle it --to ledger."
-            )
+        _check_settles(book, model, [] if to == "ledger" else odd, held, bool(odd or gone or book.findings))
         moved: Moves = {}
         for alias in odd if to == "ledger" else ():
             target = book.aliases.get(alias)
@@ -318,6 +311,18 @@ def settle(client: MlflowClient, ledger: Ledger, model: str, to: Literal["ledger
         number = serving or max(book.registered)
         ledger.append("settle", f"{model}/{number}", reason, {"aliases": taken, "moved": moved, "to": to})
         return moved or taken
+
+
+def _check_settles(book: "_Book", model: str, taken: list[str], held: dict[str, int], differ: bool) -> None:
+    """Refuse to settle where nothing differs, and the registry's aliases, if taken, where they are at unknown ones."""
+    if not book.registered or not differ:
+        raise BadInput(f"Expected registry and ledger to differ about '{model}', got no difference to settle.")
+    for alias in taken:
+        if held.get(alias) not in {None, *book.registered}:
+            raise BadInput(
+                f"Expected {alias} of '{model}' at a version that the ledger knows, got version {held[alias]}, which "
+                "something else made. Settle it --to ledger."
+            )
 
 
 def recover(client: MlflowClient, ledger: Ledger) -> tuple[str, ...]:
