@@ -54,7 +54,7 @@ class ProbabilityScorer(ClassifierMixin, PassesNothingOn, BaseEstimator):
         self.estimator_ = clone(self.estimator)
         self.estimator_.fit(X, y)
         take_columns(self, self.estimator_)
-        self.classes_ = self.estimator_.classes_
+        self.classes_ = np.sort(self.estimator_.classes_)
         if len(self.classes_) != 2:
             raise ValueError(f"Expected two classes, got {len(self.classes_)}. Choose one class as positive first.")
         return self
@@ -68,7 +68,7 @@ class ProbabilityScorer(ClassifierMixin, PassesNothingOn, BaseEstimator):
                 f"Expected predict_proba of {type(self.estimator_).__name__} to return shape (n_samples, 2), got "
                 f"{np.shape(probabilities)}. Wrap it in a class that does."
             )
-        return np.asarray(probabilities)[:, 1]
+        return np.asarray(probabilities)[:, np.flatnonzero(self.estimator_.classes_ == self.classes_[1])[0]]
 
     def predict(self, X):
         """Return the estimator's own labels, shape (n_samples,)."""

@@ -92,7 +92,7 @@ class GMeanThreshold(PassesNothingOn, BinaryScorer):
         self.classes_ = two_labels(y)
         kept = self._fit_model(X, y)
         signs = np.where(y == self.classes_[1], 1, -1)
-        scores = self.estimator_.decision_function(X)
+        scores = np.array(self.estimator_.decision_function(X), dtype=np.float64)  # whatever its scores are: votes, say
         n_folds = min(self.n_folds, *(np.count_nonzero(signs[kept] == sign) for sign in (1, -1)))
         if n_folds < 2:
             self.left_out_scores_, self.threshold_ = scores, best_gmean_threshold(signs, scores)
@@ -187,7 +187,7 @@ def left_out_scores(usual, splits, found, are_probabilities=False):
     shifted and stretched to the median and standard deviation that ``usual`` has on the rows that both were fitted on.
     Probabilities have one unit: stretched, they would leave [0, 1], and the cut with them.
     """
-    scores = np.empty(len(usual))
+    usual, scores = np.asarray(usual, dtype=np.float64), np.empty(len(usual))
     for (part, held_out), by_part in zip(splits, found, strict=True):
         scores[held_out] = by_part[held_out]
         if not are_probabilities:
@@ -202,4 +202,5 @@ def standardised(scores, fitted):
     Models of different rows differ in both: a pairwise loss does not see a constant that is added to all scores, and in
     a narrow kernel a row weighs the more in its own score, the fewer rows there are.
     """
+    scores, fitted = np.asarray(scores, dtype=np.float64), np.asarray(fitted, dtype=np.float64)
     return (scores - np.median(fitted)) / spread_of(fitted)

@@ -75,14 +75,20 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
         models = tuple(replace(model, pipeline=None) for model in result.models)
         samples = tuple(replace(sample, preprocessing=None) for sample in result.samples)
         return replace(result, models=models, samples=samples, run_id=child.run_id, manifest_sha256=digest)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if is_stopped(error):
             close_run(child, "KILLED", "interrupted")
             raise KeyboardInterrupt from error
-        reason = f"{type(error).__name__}: {error}"
+        reason = _reason(error)
         run_logger().error("%s %s failed: %s", prepared.dataset.name, method.label, reason)
         ended = {"run_id": child.run_id, "manifest_sha256": close_run(child, "FAILED", reason), "error": reason}
         return MethodResult(**(identity(prepared.dataset, method) | ended), seconds=time.perf_counter() - start)
     except BaseException:
         close_run(child, "KILLED", "interrupted")
         raise
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a cell failed; a solver's or a sampler's own code that ends the process ends its cell alone."""
+    words = f"something called sys.exit({error.code!r})" if isinstance(error, SystemExit) else str(error)
+    return f"{type(error).__name__}: {words}"

@@ -39,6 +39,10 @@ def predict_command(
         facts = facts_of(source, kept.ranker, raw) | digests(client, source)
         scored = predict(kept, raw, target, facts, drop=drop, tell=lambda done: tell(completed=done), **rows)
     _show(source, kept.ranker, scored, target)
+    if kept.changed:
+        modules = ", ".join(kept.changed)
+        words = f"the code of {modules} is not that which {source.name} was made with: its scores may be others."
+        Console(stderr=True).print(f"aucflow: {words}", highlight=False, markup=False, soft_wrap=True)
 
 
 def facts_of(source: Any, ranker: Any, raw: Any) -> dict[str, str]:

@@ -97,7 +97,7 @@ def out_of_fold_scores(
             "got fewer. Leave them out."
         )
     train = table.rows(split.train)
-    usual, stands = model.decision_function(train.X), sampler_stands(method)
+    usual, stands = np.asarray(model.decision_function(train.X), dtype=np.float64), sampler_stands(method)
     kept = _kept(train, split, samples, config) if stands else np.ones(len(train.y), dtype=bool)
     scores = usual.copy()
     for inner in divisions:

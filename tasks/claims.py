@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.facts import blas, environment, lock_sha256, package_sha256, processor
+from tasks.imported import changed_modules
 
 ALIKE = "code, installed packages, Python, processor and BLAS are those of the run"
 
@@ -47,6 +48,7 @@ def claim_of(manifest: Mapping[str, Any]) -> Claim:
     reasons = [f"{what} is {now}, was {before}" for what, (before, now) in then.items() if before != now]
     if recorded.get("lock_sha256") != lock_sha256():
         reasons.append(_packages(recorded.get("packages") or {}))
+    reasons += [f"the module {name} is another" for name in changed_modules(manifest["code"].get("imported") or {})]
     return Claim(tuple(reasons))
 
 

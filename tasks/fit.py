@@ -109,14 +109,24 @@ def fit_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any, 
             raise
         raise ValueError(f"solver '{method.solver}' on {counted(y)}: {error}") from error
     if not is_ours:
-        scores = solver.decision_function(X[:2])
-        if not isinstance(scores, np.ndarray) or scores.shape != (2,):
-            got = f"shape {scores.shape}" if isinstance(scores, np.ndarray) else f"a {type(scores).__name__}"
-            raise ValueError(
-                f"Expected decision_function of '{method.solver}' to return an array of one score a row, shape (n,), "
-                f"got {got}. Wrap it in a class that does."
-            )
+        _check_scores(solver, method.solver, X[:2])
     return solver
+
+
+def _check_scores(solver: Any, name: str, X: Any) -> None:
+    """Refuse another package's solver that does not rank: one real number a row, larger for the label 1 than for 0."""
+    scores, labels = solver.decision_function(X), getattr(solver, "classes_", None)
+    if type(scores) is not np.ndarray or scores.shape != (X.shape[0],) or scores.dtype.kind not in "iuf":
+        got = f"shape {scores.shape} of {scores.dtype}" if type(scores) is np.ndarray else f"a {type(scores).__name__}"
+        raise ValueError(
+            f"Expected decision_function of '{name}' to return an array of one real number a row, shape (n,), got "
+            f"{got}. Wrap it in a class that does."
+        )
+    if labels is not None and list(labels) != [0, 1]:
+        raise ValueError(
+            f"Expected classes_ of '{name}' in ascending order, 0 and 1, got {np.array(labels).tolist()}: scores would be those of "
+            "the other class. Wrap it in a class that sorts them."
+        )
 
 
 def build_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any = None) -> Any:

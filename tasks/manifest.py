@@ -24,6 +24,7 @@ from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.digests import array_sha256, state_sha256
 from tasks.facts import blas, lock_sha256, package_sha256
 from tasks.files import file_sha256
+from tasks.imported import import_paths, own_modules
 from tasks.seeds import seed_for
 from tasks.values import Dataset, Evaluation, FittedModel, MethodResult, Prepared, RawFile, Sample, Split
 
@@ -194,15 +195,17 @@ def _member(chain: Pipeline) -> dict[str, Any]:
     }
 
 
-def code_section(facts: Mapping[str, str]) -> dict[str, str | None]:
-    """Return which code ran: the commit, what differed from it, and the files themselves."""
+def code_section(facts: Mapping[str, str], sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which code ran: the commit, what differed from it, the files themselves, and the user's own modules."""
+    methods = [sections["method"]] if "method" in sections else sections["config"]["methods"]
+    imported = own_modules(path for method in methods for path in import_paths(method))
     return {
         "version": facts["version_aucflow"],
         "commit": facts["git_commit"],
         "dirty": facts["git_dirty"],
         "dirty_diff_sha256": facts.get("git_diff_sha256"),
         "package_sha256": package_sha256(),
-    }
+    } | ({"imported": imported} if imported else {})
 
 
 def environment_section(facts: Mapping[str, str]) -> dict[str, Any]:

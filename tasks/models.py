@@ -23,6 +23,7 @@ from aucsolvers import Ranker
 from aucsolvers.adapters import unwrapped
 from tasks.errors import BadInput, RunFailed
 from tasks.facts import PACKAGES
+from tasks.imported import changed_modules, own_modules
 from tasks.values import Dataset, FittedModel, Layout, Table
 
 # Beside our own and those that we are built on: the encoder keeps its output's dtype, a kernel on sparse data its rows,
@@ -50,6 +51,7 @@ class KeptModel:
     columns: dict[str, str]  # "number" or "text", in the order of training; empty for sparse data
     n_features: int
     layout: Layout
+    changed: tuple[str, ...] = ()  # modules of its solver that are others by now than when it was made
 
 
 def make_ranker(model: FittedModel, dataset: Dataset, table: Table) -> Ranker:
@@ -70,6 +72,7 @@ def log_ranker(ranker: Ranker, table: Table, params: dict[str, Any], layout: Lay
 
     The threshold travels inside the model; it stands in the metadata too, for those who ask a server for scores.
     """
+    modules = own_modules([_solver_path(ranker)])
     return mlflow.sklearn.log_model(
         ranker,
         name="model",
@@ -84,7 +87,8 @@ def log_ranker(ranker: Ranker, table: Table, params: dict[str, Any], layout: Lay
             "layout": (layout or Layout()).as_dict(),
             "threshold": ranker.threshold,
             "labels": [ranker.negative_label, ranker.positive_label],
-        },
+        }
+        | ({"modules": modules} if modules else {}),
     )
 
 
@@ -149,7 +153,8 @@ def _kept(ranker: Ranker, inputs: Any, known: dict[str, Any]) -> KeptModel:
     # MLflow writes the mapping in alphabetical order; the signature has the order of training
     columns = {name: known["columns"][name] for name in inputs.input_names()} if inputs.has_input_names() else {}
     layout = Layout(**known["layout"] | {"left_out": tuple(known["layout"]["left_out"])})
-    return KeptModel(ranker, columns, len(columns) or int(inputs.inputs[0].shape[1]), layout)
+    n_features = len(columns) or int(inputs.inputs[0].shape[1])
+    return KeptModel(ranker, columns, n_features, layout, changed_modules(known.get("modules", {})))
 
 
 def _trusted(found: list[str], packages: tuple[str, ...]) -> list[str]:
@@ -186,8 +191,13 @@ def trusted_types(ranker: Ranker) -> list[str]:
 
 
 def _solver_package(ranker: Ranker) -> str:
+    return _solver_path(ranker).partition(".")[0]
+
+
+def _solver_path(ranker: Ranker) -> str:
     solver = ranker.scorer[-1] if isinstance(ranker.scorer, Pipeline) else ranker.scorer
-    return type(unwrapped(solver)).__module__.partition(".")[0]
+    made_by = type(unwrapped(solver))
+    return f"{made_by.__module__}.{made_by.__name__}"
 
 
 @cache

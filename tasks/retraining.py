@@ -37,6 +37,7 @@ from tasks.decide import NO_CHAMPION, Contender, Decision, Judged, Rules, decide
 from tasks.drift import ScoreProfile
 from tasks.errors import BadInput, RunFailed
 from tasks.facts import package_sha256
+from tasks.imported import import_paths, own_modules
 from tasks.ledger import canonical
 from tasks.log import run_logger
 from tasks.manifest import data_section
@@ -54,8 +55,12 @@ from tasks.verify import data_sections, found_again, where_they_lie
 
 HELD_OUT = 0.25
 PROFILE = "score_profile.json"  # of the held-out rows' scores on the day of training: what drift is measured from
-FINGERPRINT = ("data_sha256", "config_sha256", "package_sha256")
-CHANGED = {"data_sha256": "the data", "config_sha256": "the config", "package_sha256": "the code"}
+CHANGED = {
+    "data_sha256": "the data",
+    "config_sha256": "the config",
+    "package_sha256": "the code",
+    "imported_sha256": "the imported code",
+}
 MOST_NAMED = 5  # columns that a message lists
 
 
@@ -112,17 +117,18 @@ def load_retrain_config(name_or_path: str, **overrides: Any) -> RetrainConfig:
 
 
 def fingerprint(config: RetrainConfig, dataset: Dataset) -> dict[str, str]:
-    """Return the digests of data, config and code: a challenger of the same three would be the same model."""
-    values = (dataset.sha256, config.sha256, package_sha256())
-    return dict(zip(FINGERPRINT, values, strict=True))
+    """Return the digests of data, config and code, also the user's own: a challenger of the same would be the same."""
+    found = {"data_sha256": dataset.sha256, "config_sha256": config.sha256, "package_sha256": package_sha256()}
+    imported = own_modules(import_paths(config.method.model_dump()))
+    return found | ({"imported_sha256": hashlib.sha256(canonical(imported)).hexdigest()} if imported else {})
 
 
 def what_changed(versions: tuple[Version, ...], now: dict[str, str]) -> str:
     """Return what differs from the newest version's training, in words; an empty text if nothing does."""
     if not versions:
         return "there is no version yet"
-    before = {name: versions[-1].tags.get(f"{registry.PREFIX}{name}") for name in FINGERPRINT}
-    differing = [CHANGED[name] for name in FINGERPRINT if before[name] != now[name]]
+    before = {name: versions[-1].tags.get(f"{registry.PREFIX}{name}") for name in CHANGED}
+    differing = [words for name, words in CHANGED.items() if before[name] != now.get(name)]
     return f"{' and '.join(differing)} changed since version {versions[-1].number}" if differing else ""
 
 
@@ -252,15 +258,23 @@ def meet_champion(
 
 
 def _bring(client: MlflowClient, champion: Version) -> tuple[KeptModel, dict[str, Any]]:
-    """Return the champion's model and manifest, both as they were when it was registered."""
+    """Return the champion's model and manifest, both as they were when it was registered.
+
+    The package of its solver is trusted: a config named it when the champion was made.
+    """
     champion = registry.as_registered(ledger(), champion)
     source = Source(f"{champion.model}/{champion.number}", champion.source, champion.run_id, champion.tags)
-    model = bring_model(client, source)
     manifest, digest = read_manifest(client, champion.run_id)
     if champion.tags.get(f"{registry.PREFIX}manifest_sha256") != digest:
         raise RunFailed(
             f"Expected the manifest of run {champion.run_id[:8]} as registered, got another. "
             "Run `aucflow audit verify`."
+        )
+    model = bring_model(client, source, tuple(path.partition(".")[0] for path in import_paths(manifest["method"])))
+    if model.changed:
+        raise RunFailed(
+            f"Expected the code of {', '.join(model.changed)} that it was made with, got another, which would not "
+            "score as it did. Go back to that, or let the challenger follow it with --replace-champion."
         )
     return model, manifest
 

@@ -18,6 +18,7 @@ from aucsolvers._transaction import hand_on_interrupt
 from aucsolvers.adapters import scores_by_probability
 from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold, tie_width
 from aucsolvers.threshold import standardised
+from tasks import catalogue
 from tasks.catalogue import GAMMA_FACTOR, MEAN, SD, VALUE, parameter_columns
 from tasks.configuration import ExperimentConfig, MethodConfig, PreprocessingConfig, is_number
 from tasks.convert import load
@@ -217,6 +218,8 @@ def _validation_score(
     not. Scores that meet other folds' are standardised, unless they are probabilities.
     """
     X, y = parts
+    if not catalogue.solver(method.solver).is_ours:  # another package's may write into its rows
+        X = {part: rows.copy() for part, rows in X.items()}
     solver = fit_solver(method, own, seed, X["fitted"], y["fitted"])
     scores = solver.decision_function(X["held out"])
     if select_by == "auc":

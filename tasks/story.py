@@ -17,6 +17,7 @@ from mlflow.entities import Run
 from tasks import registry
 from tasks.errors import BadInput, nearest
 from tasks.facts import lock_sha256, package_sha256
+from tasks.imported import changed_modules
 from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifests import find_run
 from tasks.pages import template
@@ -348,9 +349,10 @@ def _of_code(manifest: dict[str, Any]) -> Iterator[Line]:
     code, place = manifest["code"], manifest["environment"]
     commit = str(code["commit"])
     text = f"aucflow {code['version']}, commit {commit[:12]}{' with changes' if code['dirty'] == 'true' else ''}"
-    same = code["package_sha256"] == package_sha256()
+    imported = code.get("imported", {})
+    same = code["package_sha256"] == package_sha256() and not changed_modules(imported)
     state, why = (OK, "") if same else (NOT_CHECKED, "other code is installed here now")
-    yield Line("code", text, {"package": code["package_sha256"]}, state, why)
+    yield Line("code", text, {"package": code["package_sha256"]} | imported, state, why)
     same = place["lock_sha256"] == lock_sha256()
     state, why = (OK, "") if same else (NOT_CHECKED, "other packages are installed here now")
     text = f"Python {place['python']}, {place['cpu']}"

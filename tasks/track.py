@@ -204,7 +204,7 @@ def _manifest(run: TrackedRun, status: str, reason: str | None, end_time: int) -
         "run": _run_section(run) | {"ended": utc(end_time), "status": status, "reason": reason},
         "store": run.logged.as_dict(),
         "artifacts": artifacts,
-        "code": code_section(run.facts),
+        "code": code_section(run.facts, run.sections),
         "environment": environment_section(run.facts),
     }
 

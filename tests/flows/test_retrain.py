@@ -229,12 +229,17 @@ class TestLife:
 
 @pytest.mark.parametrize(
     ("part", "words"),
-    [("data_sha256", "the data"), ("config_sha256", "the config"), ("package_sha256", "the code")],
+    [
+        ("data_sha256", "the data"),
+        ("config_sha256", "the config"),
+        ("package_sha256", "the code"),
+        ("imported_sha256", "the imported code"),
+    ],
 )
 def test_what_changed_is_named(first, monkeypatch, part, words):
     folder, outcome, _ = first
     monkeypatch.chdir(folder)
-    now = {name: outcome.version.tags[f"aucflow.{name}"] for name in retraining.FINGERPRINT}
+    now = {name: outcome.version.tags.get(f"aucflow.{name}") for name in retraining.CHANGED}
     assert what_changed((outcome.version,), now) == ""
     assert what_changed((outcome.version,), now | {part: "0" * 64}) == f"{words} changed since version 1"
     assert what_changed((), now) == "there is no version yet"

@@ -74,7 +74,7 @@ def manifest_of(folder, config, prepared):
         **fold_sections(result, seed),
         "store": {},
         "artifacts": [],
-        "code": code_section(facts),
+        "code": code_section(facts, cell_sections(prepared, method, config, seed)),
         "environment": environment_section(facts),
     }
     path = folder / "lineage.json"

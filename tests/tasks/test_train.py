@@ -270,14 +270,80 @@ class Nearest(ClassifierMixin, BaseEstimator):
         (lambda scores: scores.reshape(-1, 1), r"shape \(2, 1\)"),
         (lambda scores: np.column_stack([-scores, scores]), r"shape \(2, 2\)"),
         (lambda scores: scores.tolist(), "a list"),
+        (lambda scores: scores > 0, r"shape \(2,\) of bool"),
+        (lambda scores: scores + 1j, r"shape \(2,\) of complex128"),
+        (np.ma.masked_invalid, "a MaskedArray"),
     ],
 )
-def test_scores_of_another_shape_are_refused_in_our_words(form, got, monkeypatch):
+def test_scores_of_another_form_are_refused_in_our_words(form, got, monkeypatch):
     solver = f"{__name__}.Nearest"
     assert np.isfinite(fitted({"solver": solver}, blobs())[2].threshold)
     monkeypatch.setattr(Nearest, "form", staticmethod(form))
-    with pytest.raises(ValueError, match=f"one score a row, shape .*, got {got}"):
+    with pytest.raises(ValueError, match=f"one real number a row, shape .*, got {got}"):
         fitted({"solver": solver}, blobs())
+
+
+@pytest.mark.parametrize("threshold", ["training", "out_of_fold", "out_of_fold_smoothed"])
+def test_votes_are_cut_and_calibrated_as_the_same_numbers_with_a_point(threshold, monkeypatch):
+    """Left-out scores were cut to whole numbers: thresholds and probabilities were others, in silence."""
+    asked = {"solver": f"{__name__}.Nearest", "probabilities": "isotonic"}, blobs()
+    models = []
+    for dtype in (np.uint8, np.float32, np.float64):
+        votes = lambda scores, dtype=dtype: np.clip(np.round(scores + 4), 0, 9).astype(dtype)  # noqa: E731
+        monkeypatch.setattr(Nearest, "form", staticmethod(votes))
+        models.append(fitted(*asked, validation={"threshold": threshold})[2])
+    assert len({model.threshold for model in models}) == 1
+    probabilities = [model.calibrator.predict_proba(np.arange(10.0)[:, None])[:, 1].tolist() for model in models]
+    assert probabilities[0] == probabilities[1] == probabilities[2]
+
+
+class Descending(Nearest):
+    """Somebody's classifier with its classes in the order 1, 0, as are the columns of its probabilities."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_ = self.classes_[::-1]
+
+
+class DescendingProbabilities(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y):
+        self.inner_ = Descending()
+        self.inner_.fit(X, y)
+        self.classes_ = self.inner_.classes_
+
+    def predict_proba(self, X):
+        p = 1 / (1 + np.exp(-self.inner_.decision_function(X)))
+        return np.column_stack([p, 1 - p])
+
+
+def test_classes_in_descending_order_do_not_rank_upside_down():
+    table, split, model = fitted({"solver": f"{__name__}.DescendingProbabilities"}, blobs())
+    assert auc(table.y[split.test], model.pipeline.decision_function(table.rows(split.test).X)) > 0.8
+    with pytest.raises(ValueError, match=r"classes_ of '.*Descending' in ascending order, 0 and 1, got \[1, 0\]"):
+        fitted({"solver": f"{__name__}.Descending"}, blobs())
+
+
+class Careless(Nearest):
+    """Somebody's classifier, which centres and scales the rows that it is given where they lie."""
+
+    def __init__(self, k=1):
+        self.k = k  # changes nothing
+
+    def fit(self, X, y):
+        X -= X.mean(axis=0) + 1.0
+        X *= 3.0
+        super().fit(X, y)
+
+    def decision_function(self, X):
+        X **= 3
+        return X @ self.w_
+
+
+@pytest.mark.parametrize("select", ["auc", "gmean"])
+def test_a_solver_that_writes_into_its_rows_spoils_them_for_no_other_candidate(select):
+    asked = {"solver": f"{__name__}.Careless", "search": {"k": [1, 2, 3]}}
+    _, _, model = fitted(asked, blobs(), validation={"select_by": select})
+    assert len(set(model.search["mean"])) == 1
 
 
 def test_the_error_of_another_packages_solver_says_of_which_and_of_what_rows_it_was():
