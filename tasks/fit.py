@@ -123,9 +123,10 @@ def _check_scores(solver: Any, name: str, X: Any) -> None:
             f"{got}. Wrap it in a class that does."
         )
     if labels is not None and list(labels) != [0, 1]:
+        got = np.array(labels).tolist()
         raise ValueError(
-            f"Expected classes_ of '{name}' in ascending order, 0 and 1, got {np.array(labels).tolist()}: scores would be those of "
-            "the other class. Wrap it in a class that sorts them."
+            f"Expected classes_ of '{name}' in ascending order, 0 and 1, got {got}: its scores would be those of the "
+            "other class. Wrap it in a class that sorts them."
         )
 
 

@@ -56,29 +56,29 @@ def _digest(name: str) -> str:
 def _unit(module: str) -> str:
     """Return what a module is judged by: the package that it is in, or itself; nothing where that is installed."""
     top = module.partition(".")[0]
-    for name in () if top in OURS else (top, module):  # a folder without __init__.py is none of its modules
-        root, files = _files(name)
-        if files:
-            return "" if any(root.is_relative_to(place) for place in _installed()) else name
-    return ""
+    names = () if top in OURS else (top, module)  # a folder without __init__.py is none of its modules
+    return next((name for name in names if _files(name)[1]), "")
 
 
 @cache
 def _files(name: str) -> tuple[Path, list[Path]]:
-    """Return a module's file, or a package's files, with the folder that its name begins in."""
+    """Return a module's file, or a package's files, with the folder that its name begins in; none if installed."""
     top, *inside = name.split(".")
     try:
         spec = find_spec(top)
     except (ImportError, ValueError):  # of a program's own name, or of a module that its maker spoilt
         spec = None
     for place in map(Path, (spec and spec.submodule_search_locations) or ()):
-        if (place.joinpath(*inside) / "__init__.py").is_file():
-            package = place.joinpath(*inside)
+        package = place.joinpath(*inside)
+        if _is_installed(place):
+            break
+        if (package / "__init__.py").is_file():
             return place.parent, sorted(path for path in package.rglob("*") if path.suffix in CODE)
-        if inside and (file := place.joinpath(*inside).with_suffix(".py")).is_file():
-            return place.parent, [file]
+        if inside and package.with_suffix(".py").is_file():
+            return place.parent, [package.with_suffix(".py")]
     file = Path(spec.origin) if spec and spec.origin and not inside else Path()
-    return file.parent, [file] if file.suffix in CODE and file.is_file() else []
+    is_own = file.suffix in CODE and file.is_file() and not _is_installed(file)
+    return file.parent, [file] if is_own else []
 
 
 def _imports(file: Path) -> Iterator[str]:
@@ -93,6 +93,10 @@ def _imports(file: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _is_installed(path: Path) -> bool:
+    return any(path.is_relative_to(place) for place in _installed())
 
 
 @cache
