@@ -46,11 +46,12 @@ def show(outcome: Any) -> None:
 def rollback_command(model: str, reason: str) -> None:
     """Make the previous champion the champion again."""
     with waiting():
-        from tasks import registry
+        from tasks import registry, store
 
     _check_reason(reason)
-    client, ledger = _open()
-    version = registry.rollback(client, ledger, model, reason)
+    interrupted = registry.pending(store.ledger())
+    client, ledger = _open(model)
+    version = registry.rolled_back(client, model, interrupted) or registry.rollback(client, ledger, model, reason)
     Console().print(f"champion {model}/{version.number}, as before", highlight=False)
 
 
@@ -63,7 +64,7 @@ def delete_command(version: str, reason: str) -> None:
     if not mark or not re.fullmatch(r"[0-9]{1,18}", number):
         raise BadInput(f"Expected MODEL/VERSION such as tumours/3, got '{version}'. `aucflow list models` lists them.")
     _check_reason(reason)
-    client, ledger = _open()
+    client, ledger = _open(model)
     registry.delete_version(client, ledger, model, int(number), reason)
     Console().print(f"{version} is deleted", highlight=False)
 
@@ -74,7 +75,7 @@ def settle_command(model: str, to: Literal["ledger", "registry"], reason: str) -
         from tasks import registry
 
     _check_reason(reason)
-    client, ledger = _open()
+    client, ledger = _open(model)
     moves = registry.settle(client, ledger, model, to, reason)
     for alias, (old, new) in moves.items():
         words = " -> ".join("no version" if number is None else f"{model}/{number}" for number in (old, new))
@@ -95,12 +96,14 @@ def _check_reason(reason: str) -> None:
         ) from None
 
 
-def _open() -> tuple[Any, Any]:
-    """Return store and ledger, mended if a command was killed."""
+def _open(model: str) -> tuple[Any, Any]:
+    """Return store and ledger, mended if a command was killed; a copy of the folder that is still there is refused."""
     from flows.start import recover
-    from tasks import store
+    from tasks import registry, store
 
     client = store.existing("aucflow retrain")
     store.check_store()
+    for version in registry.versions(client, model):
+        store.refuse_copy(version.source)
     recover()
     return client, store.ledger()

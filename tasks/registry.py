@@ -34,7 +34,7 @@ from tasks.ledger import Ledger, LedgerEntry, canonical
 from tasks.log import run_logger
 from tasks.recovery import in_words, is_alive, this_process
 from tasks.runs import all_pages
-from tasks.store import artifact_folder, ledger_place
+from tasks.store import artifact_folder, ledger_place, told_elsewhere
 from tasks.turns import turn
 
 CHAMPION, CHALLENGER, PREVIOUS = ALIASES = ("champion", "challenger", "previous")
@@ -201,7 +201,11 @@ def artifact_sha256(source: str) -> str:
 def folder_sha256(folder: Path) -> str:
     """Return the digest over the names and bytes of a model's files."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != LEFT_BY_READERS)
-    digests = {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
+    return files_sha256({path.relative_to(folder).as_posix(): file_sha256(path) for path in files})
+
+
+def files_sha256(digests: dict[str, str]) -> str:
+    """Return the digest over the names of files, their digests given."""
     return hashlib.sha256(canonical(digests)).hexdigest()
 
 
@@ -251,10 +255,25 @@ def register_and_promote(
 
 
 def rollback(client: MlflowClient, ledger: Ledger, model: str, reason: str) -> Version:
-    """Make the previous champion the champion again, and the champion the previous one."""
-    _check_known(client, model)
+    """Make the previous champion the champion again, and the champion the previous one.
+
+    Raises
+    ------
+    BadInput
+        If the ledger knows no such model, or it has no previous champion.
+    RunFailed
+        If somebody else is changing models, or has changed the champion that was to go.
+    """
+    _check_told(client, ledger, model)
+    serving = _aliases(client, model).get(CHAMPION)
     with _changing(client, ledger, model):
-        number = _aliases(client, model).get(PREVIOUS)
+        held = _aliases(client, model)
+        if held.get(CHAMPION) != serving:
+            raise RunFailed(
+                f"{model}: expected {_named(serving)} as champion, which was to go, got {_named(held.get(CHAMPION))}: "
+                "another change was quicker. See `aucflow list models`."
+            )
+        number = held.get(PREVIOUS)
         if number is None:
             raise BadInput(
                 f"Expected a previous champion of '{model}' to go back to, got none. Register another version, or "
@@ -265,9 +284,17 @@ def rollback(client: MlflowClient, ledger: Ledger, model: str, reason: str) -> V
         return _carry_out(client, ledger, intent, {"run_id": back.run_id})
 
 
+def rolled_back(client: MlflowClient, model: str, interrupted: "Intent | None") -> Version | None:
+    """Return the champion if an interrupted rollback of the model has made it that since: another would undo it."""
+    serving = champion(client, model)
+    if interrupted is None or (interrupted.action, interrupted.model) != ("rollback", model):
+        return None
+    return serving if serving is not None and serving.number == interrupted.number else None
+
+
 def delete_version(client: MlflowClient, ledger: Ledger, model: str, number: int, reason: str) -> Version:
     """Take a version that does not serve out of the registry; return it as it was. Its run and files stay."""
-    _check_known(client, model)
+    _check_told(client, ledger, model)
     with _changing(client, ledger, model):
         found = next((one for one in versions(client, model) if one.number == number), None)
         if found is None:
@@ -293,29 +320,26 @@ def settle(client: MlflowClient, ledger: Ledger, model: str, to: Literal["ledger
         _recover(client, ledger)
         book, held = _Book(ledger, model), _aliases(client, model)
         if not book.registered:
-            _check_known(client, model)
+            _check_told(client, ledger, model)
         there = {one.number for one in versions(client, model)}
         gone = sorted(book.standing - there)
         odd = [alias for alias in ALIASES if held.get(alias) != book.aliases.get(alias)]
         _check_settles(book, model, [] if to == "ledger" else odd, held, bool(odd or gone or book.findings))
-        moved: Moves = {}
-        for alias in odd if to == "ledger" else ():
-            target = book.aliases.get(alias)
-            if target is None or target in there:
-                _move(client, model, {alias: target})
-                moved[alias] = [held.get(alias), target]
+        back = {alias: book.aliases.get(alias) for alias in odd if to == "ledger"}
+        moved: Moves = {a: [held.get(a), target] for a, target in back.items() if target is None or target in there}
         taken: Moves = {alias: [book.aliases.get(alias), held.get(alias)] for alias in odd if alias not in moved}
         for number in gone:
             ledger.append("settle", f"{model}/{number}", reason, {"aliases": {}, "exists": False})
         _, serving = moved.get(CHAMPION, [None, held.get(CHAMPION)])
         number = serving or max(book.registered)
         ledger.append("settle", f"{model}/{number}", reason, {"aliases": taken, "moved": moved, "to": to})
+        _move(client, model, {alias: target for alias, (_, target) in moved.items()})
         return moved or taken
 
 
 def _check_settles(book: "_Book", model: str, taken: list[str], held: dict[str, int], differ: bool) -> None:
     """Refuse to settle where nothing differs, and the registry's aliases, if taken, where they are at unknown ones."""
-    if not book.registered or not differ:
+    if not differ:
         raise BadInput(f"Expected registry and ledger to differ about '{model}', got no difference to settle.")
     for alias in taken:
         if held.get(alias) not in {None, *book.registered}:
@@ -338,6 +362,15 @@ def _check_known(client: MlflowClient, model: str) -> None:
     if model not in known:
         listed = f"the registry has {name_list(known)}" if known else "the registry is empty"
         raise BadInput(f"Expected the name of a registered model, got '{model}': {listed}.{nearest(model, known)}")
+
+
+def _check_told(client: MlflowClient, ledger: Ledger, model: str) -> None:
+    """Refuse a model of which the ledger registered no version: what it told of a change would contradict itself."""
+    _check_known(client, model)
+    if not registered(ledger, model):
+        places = {told_elsewhere(version.tags) for version in versions(client, model)} - {None}
+        told = f"the ledger in {places.pop()} tells of it: change it there" if places else "change it in MLflow"
+        raise BadInput(f"Expected a model of which this folder's ledger registered a version, got '{model}': {told}.")
 
 
 def _check_name(model: str) -> None:

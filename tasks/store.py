@@ -117,15 +117,32 @@ def lies_now(path: Path, uri: str) -> Path:
     MLflow keeps absolute addresses. In a folder that was moved or copied here they lead to the former place, where by
     now there is nothing, or the original, which may differ, or another store: what came along counts.
     """
-    address, here = _local_path(uri), FOLDER.resolve().parent
-    if address is None or not is_local():
-        return path
-    roots = (above.parent.parent for above in address.parents if above.parts[-2:] == (FOLDER.name, "artifacts"))
-    former = next(roots, here)
-    if former == here or not path.is_relative_to(former):
+    former, here = _former_folder(uri), FOLDER.resolve().parent
+    if former is None or not path.is_relative_to(former):
         return path
     now = here / path.relative_to(former)
     return now if now.exists() or _has_come_from(former, here) else path
+
+
+def refuse_copy(uri: str) -> None:
+    """Raise RunFailed if the folder in which the store gave out an artifact address is still there beside this one."""
+    former, here = _former_folder(uri), FOLDER.resolve().parent
+    if former is None or (former.exists() and former.samefile(here)):
+        return
+    if _first_entry(Ledger(former / FOLDER.name / "ledger").path) and _has_come_from(former, here):
+        raise RunFailed(
+            f"Expected the folder in which the store was made, {former}, got {here}, a copy of it: what serves there "
+            "would not change. Run the command there."
+        )
+
+
+def _former_folder(uri: str) -> Path | None:
+    """Return the folder in which the local store gave out an artifact address, None if it is the current one."""
+    address, here = _local_path(uri), FOLDER.resolve().parent
+    if address is None or not is_local():
+        return None
+    roots = (above.parent.parent for above in address.parents if above.parts[-2:] == (FOLDER.name, "artifacts"))
+    return next((root for root in roots if root != here), None)
 
 
 def _has_come_from(former: Path, here: Path) -> bool:

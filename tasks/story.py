@@ -78,7 +78,7 @@ def tell(client: MlflowClient, ledger: Ledger, target: str, deep: bool = False) 
     if version is None:
         run_id = find_run(client, target).info.run_id
     else:
-        found += model_faults(client, ledger, version[0])
+        found += model_faults(client, ledger, version[0], auditor)
         entries = [entry for entry in ledger.entries() if entry.subject == "/".join(map(str, version))]
         registered = {one.number: one.run_id for one in registry.versions(client, version[0])}
         run_id = next((e.data["run_id"] for e in entries if e.data.get("run_id")), registered.get(version[1]) or "")

@@ -66,14 +66,16 @@ def verify(
             found.append(Discrepancy("unreadable" if cause else "missing", "store", words, "store"))
         return Verdict(tuple(found), dict(counts))
     auditor = RunAuditor(client, ledger)
-    data = DataFiles(deep)
+    data, cells = DataFiles(deep), list[dict[str, Any]]()
     for checked in check_runs(auditor, ledger, tell):
         found += checked.found
         data.take(checked)
+        cells += told_cells(checked)
+    found += odd_cells(cells, auditor)
     found += unknown_models(auditor)
     data.take_entries(ledger)
     found += data.check()
-    found += registry_faults(client, ledger, auditor.counts)
+    found += registry_faults(client, ledger, auditor)
     return Verdict(tuple(found), dict(counts + auditor.counts + data.counts))
 
 
@@ -153,6 +155,26 @@ def _unknown_run(run: Run, homes: set[str], counts: Counter[str]) -> Iterator[Di
     else:
         words = f"the store has it as {run.info.status}, the ledger has no entry of it"
         yield Discrepancy("inserted", name_of(run), words, "run", run.info.run_id)
+
+
+def told_cells(checked: CheckedRun) -> list[dict[str, Any]]:
+    """Return the cells of an experiment, with the digest of each one's manifest, as its own manifest has them."""
+    return (checked.manifest or {}).get("cells", [])
+
+
+def odd_cells(cells: list[dict[str, Any]], auditor: RunAuditor) -> Iterator[Discrepancy]:
+    """Yield the cells of which the ledger tells otherwise than the manifest of their experiment.
+
+    So a run that was made one without a manifest shows: there is nothing of its own that it could be held against.
+    """
+    for cell in cells:
+        subject, entry = f"run {cell['run_id'][:8]}", auditor.entries.get(cell["run_id"])
+        if entry is None:
+            words = "its experiment's manifest tells of it, the ledger has no entry"
+            yield Discrepancy("missing", subject, words, "run", cell["run_id"])
+        elif entry.data.get("manifest_sha256") != cell["manifest_sha256"]:
+            words = f"its experiment's manifest has {str(cell['manifest_sha256'])[:16]}… as that of its manifest"
+            yield Discrepancy("changed", f"{subject}, entry {entry.seq}", words, "run", cell["run_id"])
 
 
 def unknown_models(auditor: RunAuditor) -> Iterator[Discrepancy]:
@@ -328,7 +350,7 @@ def recorded_source(section: dict[str, Any]) -> tuple[RawFile, ConversionRule]:
 # The registry -----------------------------------------------------------------------------------------------------
 
 
-def registry_faults(client: MlflowClient, ledger: Ledger, counts: Counter[str]) -> Iterator[Discrepancy]:
+def registry_faults(client: MlflowClient, ledger: Ledger, auditor: RunAuditor) -> Iterator[Discrepancy]:
     """Yield what the registry tells otherwise than the ledger, for every model of ours."""
     try:
         models = models_of(client, ledger)
@@ -344,21 +366,21 @@ def registry_faults(client: MlflowClient, ledger: Ledger, counts: Counter[str]) 
         if model not in told and (place := _place_of_ledger(client, model)):
             elsewhere[place] += 1
             continue
-        counts["models"] += 1
-        yield from model_faults(client, ledger, model)
+        auditor.counts["models"] += 1
+        yield from model_faults(client, ledger, model, auditor)
     yield from _told_elsewhere("model", elsewhere)
 
 
-def model_faults(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Discrepancy, ...]:
+def model_faults(client: MlflowClient, ledger: Ledger, model: str, auditor: RunAuditor) -> tuple[Discrepancy, ...]:
     """Return what the registry tells of one model otherwise than the ledger, between two changes of models."""
-    return registry.unmoved(ledger, lambda: _model_faults(client, ledger, model))
+    return registry.unmoved(ledger, lambda: _model_faults(client, ledger, model, auditor))
 
 
-def _model_faults(client: MlflowClient, ledger: Ledger, model: str) -> tuple[Discrepancy, ...]:
+def _model_faults(client: MlflowClient, ledger: Ledger, model: str, auditor: RunAuditor) -> tuple[Discrepancy, ...]:
     try:
         told = registry.compare(client, ledger, model)
         found = (Discrepancy(o.kind, o.subject, o.message, "registry", is_note=o.is_note) for o in told)
-        return (*found, *_odd_places(client, ledger, model))
+        return (*found, *_odd_places(client, ledger, model), *_odd_origins(client, ledger, model, auditor))
     except Exception as error:  # whatever MLflow raises at rows that it cannot have written
         words = f"MLflow cannot show it: {in_short(error)}"
         return (Discrepancy("unreadable", model, words, "registry"),)
@@ -377,6 +399,33 @@ def _odd_places(client: MlflowClient, ledger: Ledger, model: str) -> Iterator[Di
         status = client.get_model_version(model, number).status
         if status != "READY":
             yield Discrepancy("changed", subject, f"its status is {status}, expected READY", "registry", version.run_id)
+
+
+def _odd_origins(client: MlflowClient, ledger: Ledger, model: str, auditor: RunAuditor) -> Iterator[Discrepancy]:
+    """Yield the versions that were registered as another model than their run made, by the run's own manifest.
+
+    Else somebody could leave a signed run alone, and register other files, or a run that nothing vouches for.
+    """
+    there, told = {one.number for one in registry.versions(client, model)}, registry.registered(ledger, model)
+    for number, facts in sorted(told.items()):
+        entry = auditor.entries.get(facts["run_id"])
+        content = auditor.manifest(entry) if entry else None
+        then = {"manifest_sha256": entry and entry.data.get("manifest_sha256")} | _model_of(content)
+        for name, value in then.items() if number in there else ():
+            now = facts.get(name) or facts.get(f"{registry.PREFIX}{name}")
+            if now != value:
+                words = f"it was registered with the {name} {now}, its run {facts['run_id'][:8]} has {value or 'none'}"
+                yield Discrepancy("changed", f"{model}/{number}", words, "registry", facts["run_id"])
+
+
+def _model_of(content: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what the manifest of a run tells of the model that it made; nothing without one."""
+    if content is None:
+        return {}
+    model, listed = content["store"]["model"] or {}, content["artifacts"]
+    files = {one["path"].removeprefix("model/"): one["sha256"] for one in listed if one["path"].startswith("model/")}
+    digest = registry.files_sha256(files)
+    return {"source": model.get("artifact_location"), "model_id": model.get("model_id"), "model_sha256": digest}
 
 
 def models_of(client: MlflowClient, ledger: Ledger) -> list[str]:

@@ -189,7 +189,7 @@ class RunAuditor:
         """Return the manifest if the ledger vouches for it, or why there is none."""
         expected = entry.data.get("manifest_sha256")
         if expected is None:  # the process was killed before it could write one
-            return None, []
+            return None, [self._unsigned(run)] if self.public_key else []
         places = dict.fromkeys([run.info.artifact_uri, self._usual_place(run)])
         texts = [data for data in map(manifest_bytes, places) if data is not None]
         digests = [hashlib.sha256(data).hexdigest() for data in texts]
@@ -203,6 +203,10 @@ class RunAuditor:
             return None, [self._said(run, "missing", f", {FILE}", f"not in {place}", "manifest")]
         words = f"its SHA-256 is {digests[0][:16]}…, the ledger has {str(expected)[:16]}… (entry {entry.seq})"
         return None, [self._said(run, "changed", f", {FILE}", words, "manifest")]
+
+    def _unsigned(self, run: Run) -> Discrepancy:
+        words = "it was killed before it had a manifest to sign: what MLflow shows of it is held against nothing"
+        return Discrepancy("unsigned", name_of(run), words, "manifest", run.info.run_id, is_note=True)
 
     def _usual_place(self, run: Run) -> str:
         experiment = self.experiments.get(run.info.experiment_id)
