@@ -111,8 +111,9 @@ def _use_key(use: Any, **key: Path) -> None:
         use(**key)
     except Exception as error:  # of many types: no PEM, another kind of key, another curve, a password
         (path,) = key.values()
+        cause = "another kind of key" if isinstance(error, AttributeError) else error  # it has no curve
         raise BadInput(
-            f"{path}: expected an elliptic key (P-256, P-384 or P-521) in PEM without a password, got: {error}. "
+            f"{path}: expected an elliptic key (P-256, P-384 or P-521) in PEM without a password, got: {cause}. "
             "Make a pair as docs/lineage-formats.md says."
         ) from None
 

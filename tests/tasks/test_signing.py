@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from audited import METHODS, claims, experiment, inside
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlflow import MlflowClient
@@ -170,7 +170,7 @@ class TestKeys:
         with pytest.raises(BadInput, match=f"{PUBLIC_KEY}.*gone.pub"):
             key_path(PUBLIC_KEY)
 
-    @pytest.mark.parametrize("kind", ["text", "ed25519", "secp256k1", "password", "public"])
+    @pytest.mark.parametrize("kind", ["text", "ed25519", "rsa", "secp256k1", "password", "public"])
     def test_a_key_that_cannot_sign_is_refused_in_one_line(self, model, keys, tmp_path, monkeypatch, kind):
         if kind == "text":
             (tmp_path / "bad.pem").write_text("no key")
@@ -178,13 +178,16 @@ class TestKeys:
             shutil.copy(keys[1], tmp_path / "bad.pem")
         else:
             strange = {"ed25519": ed25519.Ed25519PrivateKey.generate, "password": None}
+            strange["rsa"] = lambda: rsa.generate_private_key(65537, 2048)
             make = strange.get(kind, lambda: ec.generate_private_key(ec.SECP256K1()))
             write_pair(tmp_path, "bad", make and make(), password=b"secret" if kind == "password" else None)
         with pytest.raises(BadInput, match=r"bad\.pem: expected an elliptic key"):
             sign(model, tmp_path / "model.sig", tmp_path / "bad.pem")
         monkeypatch.setenv(PRIVATE_KEY, str(tmp_path / "bad.pem"))
-        with pytest.raises(BadInput, match=r"bad\.pem: expected an elliptic key"):
+        with pytest.raises(BadInput, match=r"bad\.pem: expected an elliptic key") as refused:
             signing_key()
+        assert "attribute" not in str(refused.value)
+        assert ("got: another kind of key" in str(refused.value)) == (kind in ("ed25519", "rsa"))
         assert not (tmp_path / "model.sig").exists()
 
     def test_a_key_that_the_environment_names_is_taken(self, keys, monkeypatch):
