@@ -8,6 +8,7 @@ SHA-256 in a Sigstore bundle), made and checked offline: its command line verifi
 import base64
 import json
 import os
+import re
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -33,9 +34,13 @@ class SignatureFault:
 def key_path(variable: str) -> Path | None:
     """Return the key file that an environment variable names, None where it is not set."""
     named = os.environ.get(variable)
-    if named and not Path(named).is_file():
+    return _key_file(variable, named) if named else None
+
+
+def _key_file(variable: str, named: str) -> Path:
+    if not Path(named).is_file():
         raise BadInput(f"{variable}: expected a key file in PEM, got {named}, which is no file. Correct or unset it.")
-    return Path(named) if named else None
+    return Path(named)
 
 
 def signing_key() -> Path | None:
@@ -44,6 +49,16 @@ def signing_key() -> Path | None:
     if key is not None:
         _use_key(_library().signing.Config().use_elliptic_key_signer, private_key=key)
     return key
+
+
+def public_keys() -> tuple[Path, ...]:
+    """Return the public keys that the environment names, if any; a useless one shows before an audit."""
+    named = os.environ.get(PUBLIC_KEY, "")
+    names = [name for name in named.split(os.pathsep) if name] or [named]  # separators alone name no file
+    keys = tuple(_key_file(PUBLIC_KEY, name) for name in names) if named else ()
+    for key in keys:
+        _use_public_key(_library().verifying.Config(), key)
+    return keys
 
 
 def sign(path: Path, signature: Path, key: Path | None) -> bool:
@@ -72,27 +87,29 @@ def sign(path: Path, signature: Path, key: Path | None) -> bool:
     return True
 
 
-def verify(path: Path, signature: Path, public_key: Path) -> tuple[SignatureFault, ...]:
-    """Return all that is not as it was signed; nothing if the signature is this key's and every file is as it was.
+def verify(path: Path, signature: Path, *keys: Path) -> tuple[SignatureFault, ...]:
+    """Return all that is not as it was signed; nothing if the signature is one key's and every file is as it was.
 
     Raises
     ------
     BadInput
-        If the key is no public one that can verify.
+        If a key is no public one that can verify.
     """
-    files = _every_file()
-    config = _library().verifying.Config().set_hashing_config(files)
-    _use_key(config.use_elliptic_key_verifier, public_key=public_key)
+    verifiers = [_verifier(key) for key in keys]
     if not signature.is_file():
         return (SignatureFault(signature.name, "unsigned", f"{path.name} has no signature {signature.name}"),)
-    try:
-        with redirect_stdout(sys.stderr):  # the library prints its warnings
-            config.verify(path, signature)
-    except Exception as error:  # whatever the library's parsers raise at a spoilt signature
-        words = " ".join(f"{type(error).__name__} {error}".split())
-        spoilt = SignatureFault(signature.name, "signature", f"{signature.name} does not hold for {path.name}: {words}")
-        return (files.asked and _differences(_signed_digests(signature), path)) or (spoilt,)
-    return ()
+    causes = []
+    for config, files in verifiers:
+        try:
+            with redirect_stdout(sys.stderr):  # the library prints its warnings
+                config.verify(path, signature)
+            return ()
+        except Exception as error:  # whatever the library's parsers raise at a spoilt signature
+            if files.asked and (faults := _differences(_signed_digests(signature), path)):
+                return faults
+            causes.append(" ".join(f"{type(error).__name__} {error}".split()))
+    words = f"{signature.name} does not hold for {path.name}: {'; '.join(dict.fromkeys(causes))}"
+    return (SignatureFault(signature.name, "signature", words),)
 
 
 def _library() -> Any:
@@ -116,6 +133,24 @@ def _use_key(use: Any, **key: Path) -> None:
             f"{path}: expected an elliptic key (P-256, P-384 or P-521) in PEM without a password, got: {cause}. "
             "Make a pair as docs/lineage-formats.md says."
         ) from None
+
+
+def _use_public_key(config: Any, key: Path) -> None:
+    _use_key(config.use_elliptic_key_verifier, public_key=key)
+    count = len(re.findall(rb"-----BEGIN [A-Z ]*PUBLIC KEY-----", key.read_bytes()))
+    if count > 1:  # the library takes the first
+        raise BadInput(
+            f"{key}: expected one public key in a file, got {count}. Write each to a file of its own and name each "
+            f"file in {PUBLIC_KEY}, separated by '{os.pathsep}'."
+        )
+
+
+def _verifier(key: Path) -> tuple[Any, Any]:
+    """Return what verifies a key's signatures, and how it hashes files, which tells whether it came to that."""
+    files = _every_file()
+    config = _library().verifying.Config().set_hashing_config(files)
+    _use_public_key(config, key)
+    return config, files
 
 
 def _every_file() -> Any:

@@ -30,7 +30,7 @@ from tasks.manifests import BadManifest, manifest_bytes, parse_manifest
 from tasks.recovery import PROCESS
 from tasks.registry import LEFT_BY_READERS
 from tasks.runs import PARENT
-from tasks.signing import PUBLIC_KEY, key_path
+from tasks.signing import public_keys
 from tasks.signing import verify as verify_signature
 
 NOTE = "mlflow.note.content"  # the user's to write, whatever we wrote there
@@ -103,7 +103,7 @@ class RunAuditor:
         self.client = client
         self.entries = ledger.last_of_runs()
         self.counts: Counter[str] = Counter()
-        self.public_key = key_path(PUBLIC_KEY)
+        self.public_keys = public_keys()
         self.histories = Histories(client)
         found = client.search_experiments(view_type=ViewType.ALL)
         self.experiments: dict[str, Experiment] = {one.experiment_id: one for one in found}
@@ -422,9 +422,9 @@ class RunAuditor:
                 "changed": f"its SHA-256 is {str(found)[:16]}…, {str(recorded)[:16]}… was recorded (entry {entry.seq})",
             }
             yield self._said(run, kind, subject, words[kind], "files")
-        if self.public_key is not None and (found or not recorded):
+        if self.public_keys and (found or not recorded):
             self.counts["signatures"] += 1
-            for fault in verify_signature(folder / FILE, path, self.public_key):
+            for fault in verify_signature(folder / FILE, path, *self.public_keys):
                 yield self._said(run, fault.kind, subject, fault.message, "files")
 
     def _report_copies(self, run: Run, then: dict[str, str]) -> Iterator[Discrepancy]:

@@ -1,6 +1,7 @@
 """Signatures: whatever was signed and is not as it was is found and named, and nothing else is."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,12 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlflow import MlflowClient
 
+from flows.cli import main
 from tasks import signing, store
 from tasks.errors import BadInput
 from tasks.files import file_sha256
 from tasks.ledger import Ledger, canonical
 from tasks.manifest import FILE, SIGNATURE
-from tasks.signing import PRIVATE_KEY, PUBLIC_KEY, key_path, sign, signing_key, verify
+from tasks.signing import PRIVATE_KEY, PUBLIC_KEY, public_keys, sign, signing_key, verify
 from tasks.verify import verify as verify_all
 
 MISSING = "needs the extra 'signing'"
@@ -35,6 +37,31 @@ def write_pair(folder, name, key=None, password=None):
     info = serialization.PublicFormat.SubjectPublicKeyInfo
     public.write_bytes(key.public_key().public_bytes(serialization.Encoding.PEM, info))
     return private, public
+
+
+def write_public(folder, kind):
+    """Write a file that is no public key of ours, or more than one; return its path."""
+    private, public = write_pair(folder, "bad")
+    if kind == "text":
+        public.write_text("no key")
+    elif kind == "private":
+        shutil.copy(private, public)
+    elif kind == "rsa":
+        write_pair(folder, "bad", rsa.generate_private_key(65537, 2048))
+    elif kind == "secp256k1":
+        write_pair(folder, "bad", ec.generate_private_key(ec.SECP256K1()))
+    elif kind == "two":
+        public.write_bytes(public.read_bytes() + write_pair(folder, "other")[1].read_bytes())
+    return public
+
+
+UNFIT = {  # kind of file -> what is said of it
+    "text": "expected an elliptic key .* PEM",
+    "private": "expected an elliptic key .* PUBLIC KEY",
+    "rsa": "expected an elliptic key .* got: another kind of key",
+    "secp256k1": "expected an elliptic key .* got: .*secp256k1",
+    "two": f"expected one public key in a file, got 2. .*{PUBLIC_KEY}, separated by '{os.pathsep}'",
+}
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +158,23 @@ class TestSignature:
         assert sign(model, signature, other[0])  # somebody signs anew with a key of his own
         assert named(verify(model, signature, keys[1])) == [("signature", "model.sig")]
 
+    def test_it_may_be_any_of_several_keys(self, model, signature, keys, tmp_path):
+        old, new = write_pair(tmp_path, "old")[1], keys[1]
+        assert verify(model, signature, old, new) == verify(model, signature, new, old) == ()
+        (model / "model.skops").write_bytes(b"another")
+        changed = [("changed", "model/model.skops")]
+        assert named(verify(model, signature, old, new)) == named(verify(model, signature, new, old)) == changed
+
+    def test_one_of_none_of_several_keys_is_told_once(self, model, signature, keys, tmp_path):
+        strangers = [write_pair(tmp_path, name)[1] for name in ("old", "older")]
+        (fault,) = verify(model, signature, *strangers)
+        assert fault.kind == "signature" and fault.message.count("Key mismatch") == 1
+        bundle = json.loads(signature.read_text())
+        bundle["dsseEnvelope"]["signatures"][0]["sig"] = "AAAA"
+        signature.write_text(json.dumps(bundle))
+        (fault,) = verify(model, signature, strangers[0], keys[1])
+        assert "Key mismatch" in fault.message and "InvalidSignature" in fault.message
+
     def test_a_cut_signature_is_one_fault_at_every_length(self, model, signature, keys):
         whole = signature.read_bytes()
         for length in [*range(0, len(whole), 97), len(whole) - 1]:
@@ -165,10 +209,11 @@ class TestKeys:
         assert f"model is not signed: {PRIVATE_KEY} names no private key." in caplog.text
         assert not (tmp_path / "model.sig").exists()
 
-    def test_a_key_that_is_no_file_is_refused(self, tmp_path, monkeypatch):
-        monkeypatch.setenv(PUBLIC_KEY, str(tmp_path / "gone.pub"))
-        with pytest.raises(BadInput, match=f"{PUBLIC_KEY}.*gone.pub"):
-            key_path(PUBLIC_KEY)
+    @pytest.mark.parametrize("variable, read", [(PRIVATE_KEY, signing_key), (PUBLIC_KEY, public_keys)])
+    def test_a_key_that_is_no_file_is_refused(self, tmp_path, monkeypatch, variable, read):
+        monkeypatch.setenv(variable, str(tmp_path / "gone.pem"))
+        with pytest.raises(BadInput, match=rf"{variable}.*gone\.pem"):
+            read()
 
     @pytest.mark.parametrize("kind", ["text", "ed25519", "rsa", "secp256k1", "password", "public"])
     def test_a_key_that_cannot_sign_is_refused_in_one_line(self, model, keys, tmp_path, monkeypatch, kind):
@@ -194,14 +239,37 @@ class TestKeys:
         monkeypatch.setenv(PRIVATE_KEY, str(keys[0]))
         assert signing_key() == keys[0]
 
-    def test_a_private_key_is_no_public_one(self, model, signature, keys):
-        with pytest.raises(BadInput, match="expected an elliptic key"):
-            verify(model, signature, keys[0])
+    def test_public_keys_are_all_that_the_environment_names(self, keys, tmp_path, monkeypatch):
+        old = write_pair(tmp_path, "old")[1]
+        for value, found in {"": (), f"{keys[1]}": (keys[1],), f":{old}:{keys[1]}:": (old, keys[1])}.items():
+            monkeypatch.setenv(PUBLIC_KEY, value.replace(":", os.pathsep))
+            assert public_keys() == found
+        monkeypatch.delenv(PUBLIC_KEY)
+        assert public_keys() == ()
+
+    def test_separators_alone_name_no_public_key(self, monkeypatch):
+        """An audit that was to check signatures would check none."""
+        monkeypatch.setenv(PUBLIC_KEY, os.pathsep)
+        with pytest.raises(BadInput, match=f"{PUBLIC_KEY}: expected a key file in PEM, got {os.pathsep}, which"):
+            public_keys()
+
+    @pytest.mark.parametrize("kind", UNFIT)
+    def test_a_file_that_is_not_one_public_key_is_refused(self, model, signature, keys, tmp_path, monkeypatch, kind):
+        bad = write_public(tmp_path, kind)
+        with pytest.raises(BadInput, match=rf"bad\.pub: {UNFIT[kind]}"):
+            verify(model, signature, bad)
+        monkeypatch.setenv(PUBLIC_KEY, f"{keys[1]}{os.pathsep}{bad}")
+        with pytest.raises(BadInput, match=rf"bad\.pub: {UNFIT[kind]}"):
+            public_keys()
 
     def test_without_the_library_the_extra_is_named(self, model, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "model_signing", None)
         with pytest.raises(BadInput, match=r"aucflow\[signing\]"):
             sign(model, tmp_path / "model.sig", tmp_path / "key.pem")
+        (tmp_path / "key.pub").write_text("whatever it holds")
+        monkeypatch.setenv(PUBLIC_KEY, str(tmp_path / "key.pub"))
+        with pytest.raises(BadInput, match=r"aucflow\[signing\]"):
+            public_keys()
 
 
 @pytest.fixture(scope="module")
@@ -242,6 +310,15 @@ class TestAudit:
         monkeypatch.setenv(PUBLIC_KEY, str(keys[1]))
         assert self.found() == ([], 2)
 
+    def test_runs_that_were_signed_before_a_new_key_are_as_they_were_recorded(
+        self, audited, keys, monkeypatch, tmp_path
+    ):
+        new = write_pair(tmp_path, "new")[1]
+        monkeypatch.setenv(PUBLIC_KEY, f"{new}{os.pathsep}{keys[1]}")
+        assert self.found() == ([], 2)
+        monkeypatch.setenv(PUBLIC_KEY, str(new))
+        assert self.found() == ([("signature", SIGNATURE)] * 2, 2)
+
     @pytest.mark.parametrize("key", [False, True])
     @pytest.mark.parametrize("contents, kind", [(b"{}", "changed"), (None, "unsigned")])
     def test_a_signature_that_is_another_or_gone_is_found(self, audited, keys, monkeypatch, key, contents, kind):
@@ -276,6 +353,20 @@ class TestAudit:
         monkeypatch.setenv(PUBLIC_KEY, "gone.pub")
         with pytest.raises(BadInput, match=r"AUCFLOW_PUBLIC_KEY.*gone\.pub"):
             self.found()
+
+    @pytest.mark.parametrize("target", ["verify", "claims"])
+    @pytest.mark.parametrize("kind", UNFIT)
+    def test_a_public_key_that_cannot_verify_is_bad_input_and_no_finding(
+        self, audited, monkeypatch, tmp_path, capsys, kind, target
+    ):
+        """Each run was called unreadable."""
+        monkeypatch.setenv(PUBLIC_KEY, str(write_public(tmp_path, kind)))
+        with pytest.raises(SystemExit) as ended:
+            main(["audit", target])
+        told = capsys.readouterr()
+        assert (ended.value.code, told.out) == (2, "")
+        (line,) = told.err.splitlines()
+        assert re.search(rf"bad\.pub: {UNFIT[kind]}", line)
 
 
 def test_the_library_is_imported_only_to_sign_or_verify():
