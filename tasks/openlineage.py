@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -173,8 +174,8 @@ def _inputs(data: Tree) -> list[Tree]:
     """Return the raw files of a data set; what conversion made of them is told with the first."""
     entries: list[Tree] = []
     for raw in data["raw"]:
-        namespace, name = _address(raw["source"])
-        source = _standard("dataSource", name=namespace, uri=f"{namespace}/{name}" if "//" in namespace else name)
+        namespace, name = _address(raw)
+        source = _standard("dataSource", name=namespace, uri=_uri(namespace, name))
         facets = source | _standard("version", datasetVersion=raw["sha256"])
         entries.append({"namespace": namespace, "name": name, "facets": facets, "inputFacets": {}})
     entries[0]["facets"] |= _conversion(data)
@@ -221,13 +222,29 @@ def _output(name: str, files: list[Tree]) -> Tree:
     return {"namespace": "mlflow", "name": name, "facets": facets, "outputFacets": {}}
 
 
-def _address(source: str) -> tuple[str, str]:
-    """Return a source's namespace and name; a password or token in an address stays here."""
+def _address(raw: Tree) -> tuple[str, str]:
+    """Return a raw file's namespace and name; a password or token in an address stays here."""
+    source = raw["source"]
     parts = urlsplit(source)
     if parts.scheme in ("http", "https"):
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", parts.path.lstrip("/")
     kind, _, name = source.partition(":")
-    return (kind, name) if kind in ("sklearn", "openml", "catalogue") else ("file", source)
+    if kind in ("sklearn", "openml", "catalogue"):
+        return kind, name
+    return "file", os.path.normpath(raw["path"]) if _is_local(raw) else source
+
+
+def _is_local(raw: Tree) -> bool:
+    """Tell whether a raw file is one that the user named, whose path is its source made absolute, and no cached one."""
+    source = Path(raw["source"]).parts
+    named = source[1:] if source[:1] and source[0].startswith("~") else source
+    return Path(raw["path"]).parts[-len(named) :] == named
+
+
+def _uri(namespace: str, name: str) -> str:
+    if "//" in namespace:
+        return f"{namespace}/{name}"
+    return Path(name).as_uri() if namespace == "file" and Path(name).is_absolute() else name
 
 
 # Facets -----------------------------------------------------------------------------------------------------------

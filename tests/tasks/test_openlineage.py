@@ -11,12 +11,13 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from audited import claims
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from tasks import openlineage
 from tasks.cell import compute, divide, plainly
-from tasks.configuration import ExperimentConfig
+from tasks.configuration import ExperimentConfig, resolve_paths
 from tasks.convert import convert
 from tasks.download import download
 from tasks.manifest import SCHEMA, cell_sections, data_section, fold_sections
@@ -176,8 +177,7 @@ class TestEvents:
             ("https://host.org/data/a9a.bz2", ("https://host.org", "data/a9a.bz2")),
             ("http://me:secret@host:81/a.csv?token=secret#secret", ("http://host:81", "a.csv")),
             ("openml:1590", ("openml", "1590")),
-            ("claims.csv", ("file", "claims.csv")),
-            ("/data/odd:name.csv", ("file", "/data/odd:name.csv")),
+            ("mirror:keel/iris0.dat", ("file", "mirror:keel/iris0.dat")),
         ],
     )
     def test_sources_are_named_as_others_name_them_and_no_secret_leaves(self, manifest, source, address):
@@ -185,6 +185,45 @@ class TestEvents:
         found = events(manifest)
         assert all((e["inputs"][0]["namespace"], e["inputs"][0]["name"]) == address for e in found)
         assert "secret" not in json.dumps(found)
+
+    @pytest.mark.parametrize(
+        ("source", "path"),
+        [
+            ("claims.csv", "/data/claims.csv"),
+            ("./claims.csv", "/data/claims.csv"),
+            ("~/claims.csv", "/data/claims.csv"),
+            ("../claims.csv", "/data/jobs/../claims.csv"),
+            ("/data/configs/../claims.csv", "/data/configs/../claims.csv"),
+        ],
+    )
+    def test_a_file_of_ones_own_has_one_name_however_it_was_named(self, manifest, source, path):
+        """By what the user wrote, files of two folders were one, and one file of a command and of a config two."""
+        manifest["data"]["raw"][0] |= {"source": source, "path": path}
+        (data,) = events(manifest)[1]["inputs"]
+        assert (data["namespace"], data["name"]) == ("file", "/data/claims.csv")
+        assert data["facets"]["dataSource"]["uri"] == "file:///data/claims.csv"
+
+    def test_where_it_lies_is_an_address_whatever_its_name(self, manifest):
+        path = "/data/odd:name 100%#ä.csv"
+        manifest["data"]["raw"][0] |= {"source": path, "path": path}
+        (data,) = events(manifest)[1]["inputs"]
+        assert data["name"] == path
+        assert data["facets"]["dataSource"]["uri"] == "file:///data/odd%3Aname%20100%25%23%C3%A4.csv"
+
+    @pytest.mark.parametrize("by", ["command", "config"])
+    def test_a_real_file_is_named_by_its_absolute_path(self, tmp_path, monkeypatch, by):
+        (tmp_path / "configs").mkdir()
+        claims(tmp_path / "claims.csv")
+        monkeypatch.chdir(tmp_path)
+        source = "claims.csv"
+        if by == "config":
+            tree = resolve_paths({"datasets": [{"source": "../claims.csv"}]}, tmp_path / "configs")
+            source = tree["datasets"][0]["source"]
+        raw = download.fn("claims", source)
+        section = data_section(convert.fn(raw, ConversionRule("fraud", "yes")))
+        report = {"kind": "experiment", "data": [section], "artifacts": [], "code": {"version": "0.1.0"}}
+        (data,) = events(report | {"run": run_section()})[1]["inputs"]
+        assert (data["namespace"], data["name"]) == ("file", str(tmp_path / "claims.csv"))
 
 
 class TestFacets:
