@@ -189,7 +189,7 @@ class RunAuditor:
         """Return the manifest if the ledger vouches for it, or why there is none."""
         expected = entry.data.get("manifest_sha256")
         if expected is None:  # the process was killed before it could write one
-            return None, [self._unsigned(run)] if self.public_key else []
+            return None, [self._unsigned(run)] if self.public_keys else []
         places = dict.fromkeys([run.info.artifact_uri, self._usual_place(run)])
         texts = [data for data in map(manifest_bytes, places) if data is not None]
         digests = [hashlib.sha256(data).hexdigest() for data in texts]

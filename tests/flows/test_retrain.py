@@ -15,7 +15,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from flows import experiment, lifecycle
 from flows import retrain as flow
-from tasks import cell, retraining, store
+from tasks import cell, registry, retraining, store
 from tasks.convert import convert
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
@@ -201,6 +201,31 @@ class TestLife:
         assert f"champion {model}/1" in capsys.readouterr().out
         assert store.ledger().entries()[-1].reason == "it refused good customers"
         assert retrain(config(model=model)).version is None, "what was rolled back is not trained again"
+
+    def test_a_copy_of_the_folder_changes_no_model(self, first, tmp_path, monkeypatch):
+        shutil.copytree(first[0], tmp_path / "copy")
+        monkeypatch.chdir(tmp_path / "copy")
+        for change in (
+            lambda: lifecycle.rollback_command("claims", "why"),
+            lambda: lifecycle.delete_command("claims/1", "why"),
+            lambda: lifecycle.settle_command("claims", "ledger", "why"),
+        ):
+            with pytest.raises(RunFailed, match="a copy of it"):
+                change()
+        assert verify(client(), store.ledger()).findings == ()
+
+    def test_a_rollback_that_was_killed_at_its_end_is_not_undone_by_the_next(self, model, trained, monkeypatch, capsys):
+        retrain(config(model=model))
+        with patch.object(Path, "unlink", side_effect=Broken), patch.object(registry, "_take_back"):
+            with pytest.raises(Broken):
+                lifecycle.rollback_command(model, "it refused good customers")
+        lifecycle.rollback_command(model, "it refused good customers")
+        assert state(model) == {1: ("champion",), 2: ("previous",)}
+        told = capsys.readouterr()
+        assert f"champion {model}/1, as before" in told.out
+        assert "was interrupted" in told.err and "it was finished" in told.err
+        lifecycle.rollback_command(model, "it was good after all")
+        assert state(model) == {1: ("previous",), 2: ("champion",)}
 
     @pytest.mark.parametrize("reason", ["  ", "bad \udcff"])
     @pytest.mark.parametrize("change", [lifecycle.rollback_command, lifecycle.delete_command])

@@ -336,6 +336,56 @@ class TestRollback:
                 change(client, ledger, model=spelt.format(model), reason="why not")
         assert_sound(client, ledger, model)
 
+    def test_of_a_model_that_the_ledger_does_not_know_it_is_refused(self, client, ledger, tmp_path, model, register):
+        """It was told to the ledger, which contradicted itself from then on, and there was nothing to settle."""
+        register(), register()
+        other = Ledger(tmp_path / "another")
+        asks = (
+            lambda: rollback(client, other, model, "why"),
+            lambda: delete_version(client, other, model, 1, "why"),
+            lambda: settle(client, other, model, "registry", "why"),
+        )
+        for ask in asks:
+            with pytest.raises(
+                BadInput, match="of which this folder's ledger registered a version, got"
+            ):
+                ask()
+        assert other.entries() == ()
+        assert state(client, model) == {1: ("previous",), 2: ("champion",)}
+
+    def test_while_another_one_is_quicker_it_is_not_undone(self, client, ledger, model, register, monkeypatch):
+        register(), register()
+        real = registry._changing
+
+        def overtaken(*given):
+            monkeypatch.setattr(registry, "_changing", real)
+            rollback(client, ledger, model, "the quicker one")
+            return real(*given)
+
+        monkeypatch.setattr(registry, "_changing", overtaken)
+        with pytest.raises(RunFailed, match="expected version 2 as champion, which was to go, got version 1: another"):
+            rollback(client, ledger, model, "the slower one")
+        assert state(client, model) == {1: ("champion",), 2: ("previous",)}
+        assert_sound(client, ledger, model)
+
+    def test_repeated_after_a_kill_it_is_done_and_not_undone(self, client, ledger, model, register, driver):
+        """The operator saw no answer and asked again: the champion that was to go came back."""
+        register(), register()
+        outcomes, killed, line = set(), True, 0
+        while killed:
+            before, line = serving(client, model), line + 30
+            change = {"model": model, "reason": "why"}
+            _, killed = driver.change(client, ledger, "rollback", change, kill_at=line)
+            interrupted = pending(ledger)
+            if interrupted is None:
+                continue
+            recover(client, ledger)
+            done = registry.rolled_back(client, model, interrupted)
+            assert (done is not None) == (serving(client, model) != before)
+            outcomes.add(done is not None)
+            assert registry.rolled_back(client, "another", interrupted) is None
+        assert outcomes == {True, False}
+
     def test_a_change_that_is_interrupted_at_once_is_taken_back(self, client, ledger, model, register, monkeypatch):
         """The note on it was written before anybody was there to take it back."""
         register()
@@ -822,6 +872,18 @@ class TestMovedByHand:
         settle(client, ledger, model, "ledger", "why")
         assert [one.subject for one in compare(client, ledger, model)] == [f"{model}/4"]
         delete_version(client, ledger, model, 4, "not ours")
+        assert_sound(client, ledger, model)
+
+    def test_the_ledger_goes_first(self, client, ledger, model, monkeypatch):
+        """Killed after the moves, it left no word of who had moved what, and nothing to settle."""
+        client.set_registered_model_alias(model, "champion", "1")
+        monkeypatch.setattr(registry, "_move", lambda *_: (_ for _ in ()).throw(Broken()))
+        with pytest.raises(Broken):
+            settle(client, ledger, model, "ledger", "back")
+        monkeypatch.undo()
+        assert (ledger.entries()[-1].kind, ledger.entries()[-1].data["moved"]) == ("settle", {"champion": [1, 2]})
+        assert [one.subject for one in compare(client, ledger, model)] == [f"{model}@champion"]
+        assert settle(client, ledger, model, "ledger", "once more") == {"champion": [1, 2]}
         assert_sound(client, ledger, model)
 
     def test_where_all_agree_there_is_nothing_to_settle(self, client, ledger, model):

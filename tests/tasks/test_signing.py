@@ -4,8 +4,10 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -348,6 +350,23 @@ class TestAudit:
             assert self.found()[0] == []
             monkeypatch.setenv(PUBLIC_KEY, str(keys[1]))
             assert self.found()[0] == [("signature" if forger else "unsigned", SIGNATURE)] * 2
+
+    def test_a_run_without_a_manifest_is_told_of_where_signatures_are_asked_for(
+        self, audited, keys, monkeypatch, tmp_path
+    ):
+        """Whoever has not the key may say that a run was killed: of its own there is nothing to hold it against."""
+        anew, old = Ledger(tmp_path / "anew"), store.ledger()
+        for entry in old.entries():
+            data = {name: entry.data[name] for name in ("experiment", "name", "end_time")} | {"status": "KILLED"}
+            anew.append(entry.kind, entry.subject, entry.reason, data)
+        shutil.copytree(anew.folder, old.folder, dirs_exist_ok=True)
+        with closing(sqlite3.connect("mlruns/mlflow.db")) as database, database:
+            database.execute("UPDATE runs SET status = 'KILLED'")
+        assert self.found()[0] == []
+        monkeypatch.setenv(PUBLIC_KEY, str(keys[1]))
+        verdict = verify_all(MlflowClient(store.tracking_uri()), old)
+        assert [(one.kind, one.is_note) for one in verdict.found] == [("unsigned", True)] * 2
+        assert "it was killed before it had a manifest to sign" in verdict.found[0].message
 
     def test_a_public_key_that_is_no_file_is_refused(self, audited, monkeypatch):
         monkeypatch.setenv(PUBLIC_KEY, "gone.pub")

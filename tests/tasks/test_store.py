@@ -7,6 +7,7 @@ import pytest
 
 from tasks import store
 from tasks.errors import BadInput, RunFailed
+from tasks.ledger import Ledger
 from tasks.runs import PARENT, list_runs
 
 
@@ -112,6 +113,27 @@ class TestPlaceOfExperiment:
             assert store.lies_now(elsewhere, place.as_uri()) == elsewhere
             assert store.artifact_path(elsewhere.as_uri()) == elsewhere
         assert store.artifact_path("s3://bucket/mlruns/artifacts/claims") is None
+
+    def test_changes_no_model_in_a_copy_and_does_where_it_was_moved(self, folder, monkeypatch):
+        """Two folders had a champion each, and both audits said that all was well."""
+        (folder / "made").mkdir()
+        monkeypatch.chdir(folder / "made")
+        store.ledger().append("run", "the first", "finished")
+        place = (folder / "made" / "mlruns" / "artifacts" / "claims" / "models" / "m-1").as_uri()
+        store.refuse_copy(place)
+        shutil.copytree(folder / "made", folder / "copy")
+        (folder / "link").symlink_to(folder / "made")
+        monkeypatch.chdir(folder / "link")
+        store.refuse_copy(place)
+        monkeypatch.chdir(folder / "copy")
+        with pytest.raises(RunFailed, match=f"was made, {folder}/made, got {folder}/copy, a copy of it"):
+            store.refuse_copy(place)
+        store.refuse_copy("s3://bucket/mlruns/artifacts/claims")
+        os.replace(folder / "made", folder / "away")
+        store.refuse_copy(place)
+        (folder / "made").mkdir()
+        Ledger(folder / "made" / "mlruns" / "ledger").append("run", "of another store", "finished")
+        store.refuse_copy(place)
 
     @pytest.mark.parametrize("ledger_is_there", [True, False])
     def test_has_the_files_that_came_along_though_another_store_is_at_the_former_place(

@@ -5,6 +5,7 @@ The cases are generated: every operation on every kind of thing, a few times eac
 
 import hashlib
 import random
+import shutil
 import sqlite3
 import string
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
+from audited import forget
 
-from tasks.ledger import LedgerEntry, canonical
+from tasks.ledger import Ledger, LedgerEntry, canonical
 from tasks.verify import verify
 
 pytestmark = pytest.mark.slow
@@ -199,6 +201,75 @@ def relinked(entry: LedgerEntry, data: dict, chain: list[bytes]) -> bytes:
     fields = ("seq", "time", "kind", "subject", "reason")
     own = {name: getattr(entry, name) for name in fields}
     return canonical({"schema": "aucflow-ledger/1", "data": data, "previous": previous} | own)
+
+
+# Everything anew ---------------------------------------------------------------------------------------------------
+
+
+def write_anew(audited, folder, change):
+    """Write the whole ledger anew, head and all, with what ``change`` returns of an entry on top of its data."""
+    anew = Ledger(folder / "anew")
+    for entry in audited.ledger.entries():
+        anew.append(entry.kind, entry.subject, entry.reason, entry.data | change(entry))
+    shutil.copytree(anew.folder, audited.ledger.folder, dirs_exist_ok=True)
+    assert audited.ledger.verify() == ()
+
+
+def execute(audited, statement, *values):
+    with closing(sqlite3.connect(audited.folder / "mlruns" / "mlflow.db")) as database, database:
+        assert database.execute(statement, values).rowcount > 0
+
+
+def told(audited):
+    return {(one.subject, one.message.partition(" ")[0]) for one in verify(audited.client, audited.ledger).findings}
+
+
+@pytest.mark.parametrize("names", [{"claims ls_svm"}, {"claims", "claims ls_svm", "claims u1+ls_svm"}])
+def test_a_run_that_is_made_one_without_a_manifest(audited, tmp_path, names):
+    """There is nothing of its own that it could be held against; its experiment and its versions know better."""
+    killed = {audited.runs[name] for name in names}
+    ended = {"status": "KILLED", "manifest_sha256": None}
+    write_anew(audited, tmp_path, lambda entry: ended if entry.subject in killed else {})
+    for run_id in killed:
+        execute(audited, "UPDATE runs SET status = 'KILLED' WHERE run_uuid = ?", run_id)
+        execute(audited, "UPDATE latest_metrics SET value = 0.9999 WHERE run_uuid = ?", run_id)
+    found = told(audited)
+    assert ("claims/1", "it") in found
+    cell = audited.runs["claims ls_svm"]
+    entry = audited.ledger.last_of_runs()[cell].seq
+    assert ((f"run {cell[:8]}, entry {entry}", "its") in found) == ("claims" not in names)
+
+
+def test_a_cell_that_is_taken_out_whole(audited, tmp_path):
+    cell = audited.runs["claims u1+ls_svm"]
+    write_anew(audited, tmp_path, lambda entry: {})
+    kept = [entry for entry in audited.ledger.entries() if entry.subject != cell]
+    anew = Ledger(tmp_path / "without")
+    for entry in kept:
+        anew.append(entry.kind, entry.subject, entry.reason, entry.data)
+    shutil.copytree(anew.folder, audited.ledger.folder, dirs_exist_ok=True)
+    forget(audited, cell)
+    check(audited, f"run {cell[:8]}")
+    check(audited, "claims/2")
+
+
+@pytest.mark.parametrize("name", ["source", "aucflow.model_sha256", "aucflow.model_id", "aucflow.manifest_sha256"])
+def test_a_version_of_other_files_than_its_run_made(audited, tmp_path, name):
+    """Ledger and registry agree, and the run is as it was: another model would serve."""
+    other = f"file://{audited.folder}/mlruns/elsewhere" if name == "source" else "0" * 64
+
+    def change(entry):
+        if entry.kind != "register" or entry.subject != "claims/2":
+            return {}
+        return {name: other} if name == "source" else {"tags": entry.data["tags"] | {name: other}}
+
+    write_anew(audited, tmp_path, change)
+    where = "WHERE name = 'claims' AND version = 2"
+    if name == "source":
+        execute(audited, f"UPDATE model_versions SET source = ?, storage_location = ? {where}", other, other)
+    else:
+        execute(audited, f"UPDATE model_version_tags SET value = ? {where} AND key = ?", other, name)
+    assert told(audited) == {("claims/2", "it")}
 
 
 # The database -----------------------------------------------------------------------------------------------------
