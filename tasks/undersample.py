@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import get_tags
 
+from aucsolvers.columns import without_zeros
 from aucsolvers.process import one_blas_thread
 from aucsolvers.threshold import choice_stands
 from aucsolvers.undersampling import RATIO_OF_U2
@@ -19,12 +20,15 @@ from tasks import catalogue
 from tasks.catalogue import Entry
 from tasks.configuration import MethodConfig, PreprocessingConfig
 from tasks.convert import load
+from tasks.errors import in_short
 from tasks.preprocess import make_preprocessing, transform
 from tasks.progress import announce
 from tasks.seeds import seed_for
 from tasks.split import row_keys
 from tasks.stage import stage
 from tasks.values import Choice, Dataset, MadeRows, Sample, Split, Table, n_rare
+
+SPARE_INPUT = ("aucsolvers", "imblearn.")  # whose samplers leave what they are given as it is
 
 
 class Drawn(NamedTuple):
@@ -33,6 +37,14 @@ class Drawn(NamedTuple):
     kept: np.ndarray
     scheme: str
     added: MadeRows | None = None
+
+
+class Resampled(NamedTuple):
+    """What a sampler returned, in the form in which it was given rows and labels."""
+
+    X: np.ndarray | csr_matrix
+    y: np.ndarray
+    dtype: np.dtype[Any]  # of the rows before that
 
 
 def draw_sample(
@@ -111,29 +123,65 @@ def _draw(entry: Entry, X: np.ndarray | csr_matrix, y: np.ndarray, method: Metho
     _fit_neighbours(sampler, y, method)
     # of two equally large classes our samplers spare the one that sorts first: the positive one, then
     sign = -1 if entry.is_ours and 2 * np.count_nonzero(y > 0) == len(y) and not _names_labels(sampler) else 1
-    X_out, y_out = _resampled(entry, sampler, X, sign * y, method)
-    y_out = sign * y_out
-    _refuse_lost_class(y_out, method.sampler)
+    out = _resampled(entry, sampler, X, sign * y, method)
+    out = out._replace(y=sign * out.y)
+    _refuse_lost_class(out.y, method.sampler)
+    kept, added = _told(entry, sampler, X, y, out) or _found(X, y, out)
+    if len(kept) == 0:
+        raise ValueError(
+            f"Expected rows as they were given among those that sampler '{method.sampler}' returns, got {len(added)} "
+            "others. Let it leave some as they are."
+        )
     scheme = getattr(sampler, "scheme_", catalogue.short_name(method.sampler))
-    if hasattr(sampler, "sample_indices_"):
-        kept, first = np.unique(sampler.sample_indices_, return_index=True)
-        added = np.setdiff1d(np.arange(len(y_out)), first)
-    else:
-        origin = origins(X, y, X_out, y_out)
-        kept, added = np.sort(origin[origin >= 0]), np.flatnonzero(origin < 0)
     if len(added) == 0:
         return Drawn(kept, scheme)
-    return Drawn(kept, scheme, MadeRows(X_out[added], y_out[added]))
+    return Drawn(kept, scheme, MadeRows(out.X[added], out.y[added]))
 
 
-def _resampled(entry: Entry, sampler: Any, X: Any, y: np.ndarray, method: MethodConfig) -> tuple[Any, np.ndarray]:
+def _resampled(entry: Entry, sampler: Any, X: Any, y: np.ndarray, method: MethodConfig) -> Resampled:
     """Return what the sampler makes of the rows; that of another library says in its error of which it was."""
+    given = (X, y) if entry.path.startswith(SPARE_INPUT) else (X.copy(), y.copy())
     try:
-        return sampler.fit_resample(X, y)
+        out = sampler.fit_resample(*given)
     except (ValueError, RuntimeError) as error:
         if entry.is_ours and str(error).startswith("Expected"):  # in words of our own
             raise
         raise ValueError(f"sampler '{method.sampler}' on {counted(y)}: {error}") from error
+    return Resampled(out[0], out[1], out[0].dtype) if entry.is_ours else _like_given(out, X, y, method.sampler)
+
+
+def _like_given(out: Any, X: Any, y: np.ndarray, sampler: str) -> Resampled:
+    """Return what another library's sampler returned as rows and labels were given, or raise the ValueError."""
+    if not isinstance(out, tuple | list) or len(out) != 2:
+        raise _unlike(sampler, "rows and labels", f"a {type(out).__name__}")
+    try:
+        rows = out[0] if issparse(out[0]) else np.asarray(out[0])
+        numbers: Any = csr_matrix(rows, dtype=np.float64) if issparse(rows) else rows.astype(np.float64, copy=False)
+        labels = np.asarray(out[1]).reshape(-1)
+    except (TypeError, ValueError) as error:  # texts, or rows of several lengths
+        raise _unlike(sampler, "rows of numbers and labels", in_short(error)) from error
+    _refuse_unlike(numbers, labels, X.shape[1], sampler)
+    if issparse(X) != issparse(numbers):
+        numbers = csr_matrix(numbers) if issparse(X) else numbers.toarray()
+    return Resampled(numbers, labels.astype(y.dtype), rows.dtype)
+
+
+def _refuse_unlike(X: Any, y: np.ndarray, n_columns: int, sampler: str) -> None:
+    if X.ndim != 2 or X.shape[1] != n_columns:
+        raise _unlike(sampler, f"rows of {n_columns} columns, as it is given", f"shape {X.shape}")
+    if X.shape[0] != len(y):
+        raise _unlike(sampler, "a label for each row", f"{X.shape[0]} rows and {len(y)} labels")
+    if not np.isin(y, (-1, 1)).all():
+        got = " and ".join(map(repr, pd.unique(y)[:3].tolist()))
+        raise _unlike(sampler, "labels -1 and 1, as it is given", got)
+    if not np.isfinite(X.data if issparse(X) else X).all():
+        raise _unlike(sampler, "finite numbers", "NaN or infinity")
+
+
+def _unlike(sampler: str, expected: str, got: str) -> ValueError:
+    return ValueError(
+        f"Expected fit_resample of sampler '{sampler}' to return {expected}, got {got}. Wrap it in a class that does."
+    )
 
 
 def counted(y: np.ndarray) -> str:
@@ -174,9 +222,50 @@ def _names_labels(sampler: Any) -> bool:
 
 def _refuse_lost_class(y: np.ndarray, sampler: str) -> None:
     if len(np.unique(y)) < 2:
+        got = "one class" if len(y) else "no rows"
         raise ValueError(
-            f"Expected rows of both classes after sampler '{sampler}', got one class. Change its sampler_params."
+            f"Expected rows of both classes after sampler '{sampler}', got {got}. Change its sampler_params."
         )
+
+
+def _told(entry: Entry, sampler: Any, X: Any, y: np.ndarray, out: Resampled) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return which rows the sampler says that it kept, ascending, and the places of all others in its output.
+
+    None where it does not say, or where it is another library's and what it says is not so.
+    """
+    if not hasattr(sampler, "sample_indices_"):
+        return None
+    indices = np.asarray(sampler.sample_indices_)
+    if not (entry.is_ours or (_are_positions(indices, len(y), len(out.y)) and _are_true(indices, X, y, out))):
+        return None
+    kept, first = np.unique(indices, return_index=True)
+    return kept, np.setdiff1d(np.arange(len(out.y)), first)
+
+
+def _are_positions(indices: np.ndarray, n_before: int, n_after: int) -> bool:
+    """Return whether these may be the positions of input rows in an output of so many rows; a mask is none."""
+    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not 0 < len(indices) <= n_after:
+        return False
+    return bool(indices.min() >= 0 and indices.max() < n_before)
+
+
+def _are_true(indices: np.ndarray, X: Any, y: np.ndarray, out: Resampled) -> bool:
+    """Return whether rows and labels are what they were where each position stands first: copies may be shaken."""
+    kept, first = np.unique(indices, return_index=True)
+    before, after = _rounded(X[kept], out.dtype), out.X[first]
+    same = (before != after).nnz == 0 if issparse(before) else np.array_equal(before, after)
+    return same and np.array_equal(y[kept], out.y[first])
+
+
+def _rounded(X: Any, dtype: np.dtype[Any]) -> Any:
+    """Return rows as they are after a sampler that computes in fewer digits; of whole numbers rounding is a change."""
+    return X.astype(dtype).astype(np.float64) if dtype.kind == "f" and dtype.itemsize < X.dtype.itemsize else X
+
+
+def _found(X: Any, y: np.ndarray, out: Resampled) -> tuple[np.ndarray, np.ndarray]:
+    """Return which input rows are in a sampler's output, ascending, and the places there of all others."""
+    origin = origins(_rounded(X, out.dtype), y, out.X, out.y)
+    return np.sort(origin[origin >= 0]), np.flatnonzero(origin < 0)
 
 
 def origins(X: Any, y: np.ndarray, X_out: Any, y_out: np.ndarray) -> np.ndarray:
@@ -191,7 +280,7 @@ def origins(X: Any, y: np.ndarray, X_out: Any, y_out: np.ndarray) -> np.ndarray:
 
 
 def _occurrences(X: Any, y: np.ndarray) -> pd.DataFrame:
-    keys = row_keys(X.tocsr() if hasattr(X, "tocsr") else pd.DataFrame(X))
+    keys = row_keys(without_zeros(X) if issparse(X) else pd.DataFrame(X + 0.0))  # which makes 0 of -0
     frame = pd.DataFrame({"key": keys, "label": y.astype(np.int64)})
     return frame.assign(copy=frame.groupby(["key", "label"]).cumcount())
 

@@ -8,11 +8,13 @@ import pytest
 from imblearn.combine import SMOTEENN
 from imblearn.over_sampling import SMOTE, RandomOverSampler
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from aucsolvers.metrics import best_gmean_threshold
 from aucsolvers.undersampling import GeometricUnderSampler
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.fit import fitting_rows
+from tasks.preprocess import transform
 from tasks.search import choose
 from tasks.split import make_splits
 from tasks.train import fit_model
@@ -53,9 +55,7 @@ FOREIGN = {
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("sampler", FOREIGN)
 def test_kept_rows_are_training_rows_once_each_and_all_others_are_added(sampler, kind):
-    table = blobs()
-    if kind == "sparse":
-        table = Table(sparse.csr_matrix(np.where(np.abs(table.X) < 0.5, 0, table.X)), table.y)
+    table = of_kind(kind, blobs())
     split, sample = drawn(table, sampler)
     assert set(sample.rows) <= set(split.train)
     assert len(np.unique(sample.rows)) == len(sample.rows)
@@ -150,6 +150,178 @@ def test_the_hyperplane_is_of_the_kind_of_the_scores_unless_the_method_says(kern
 
 def test_no_other_sampler_is_asked_for_a_hyperplane():
     assert config("mwmote", solver="zovr_rbf").methods[0].sampler_settings == {}
+
+
+class Own(BaseEstimator):
+    """A sampler of a user's: all positive rows, and twice as many negative ones, which stand before them."""
+
+    def fit_resample(self, X, y):
+        kept = np.concatenate([np.flatnonzero(y < 0)[: 2 * (y > 0).sum()], np.flatnonzero(y > 0)])
+        return self.out(X, y, kept)
+
+    def out(self, X, y, kept):
+        return X[kept], y[kept]
+
+
+class Tells(Own):
+    def out(self, X, y, kept):
+        self.sample_indices_ = kept
+        return X[kept], y[kept]
+
+
+class Relabels(Tells):
+    def out(self, X, y, kept):
+        super().out(X, y, kept)
+        return X[kept], np.concatenate([[1, 1, 1], y[kept[3:]]])
+
+
+class Moves(Tells):
+    def out(self, X, y, kept):
+        moved, _ = super().out(X, y, kept)
+        moved[:3] = moved[:3] * 2
+        return moved, y[kept]
+
+
+class MovesInPlace(Own):
+    def out(self, X, y, kept):
+        X[kept[:3]] = X[kept[:3]] * 2
+        return X[kept], y[kept]
+
+
+class TellsNotAll(Tells):
+    def out(self, X, y, kept):
+        first, labels = super().out(X, y, kept)
+        return stacked([first, X[:3] * 2]), np.concatenate([labels, y[:3]])
+
+
+class TellsByMask(Own):
+    def out(self, X, y, kept):
+        self.sample_indices_ = np.isin(np.arange(len(y)), kept)
+        return X[kept], y[kept]
+
+
+def stacked(parts):
+    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.vstack(parts)
+
+
+def of_kind(kind, table):
+    if kind == "dense":
+        return table
+    return Table(sparse.csr_matrix(np.where(np.abs(table.X) < 0.5, 0, table.X)), table.y)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("name", "added"),
+    [
+        ("Own", 0),
+        ("Tells", 0),
+        ("TellsByMask", 0),
+        ("TellsNotAll", 3),
+        ("Relabels", 3),
+        ("Moves", 3),
+        ("MovesInPlace", 3),
+    ],
+)
+def test_what_a_sampler_of_ones_own_changes_reaches_the_solver_whatever_it_says(name, added, kind):
+    """It is not taken at its word: a row that it says it kept was fitted on with the values and the label of before."""
+    table = of_kind(kind, blobs())
+    split, sample = drawn(table, f"{__name__}.{name}")
+    X = transform(sample.preprocessing, table.rows(split.train).X)
+    theirs = globals()[name]().fit_resample(X, table.y[split.train])
+    assert signed(*fitting_rows(table, sample)) == signed(*theirs)
+    assert (len(sample.rows), sample.n_added) == (len(theirs[1]) - added, added)
+
+
+def signed(X, y):
+    return sorted((*row, label) for row, label in zip(X.toarray() if sparse.issparse(X) else X, y, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("shrinkage", [None, 1.0])
+def test_copies_may_be_shaken_where_the_first_is_the_row_itself(shrinkage, kind):
+    table = of_kind(kind, blobs())
+    path = "imblearn.over_sampling.RandomOverSampler"
+    split, sample = drawn(table, path, sampler_params={"shrinkage": shrinkage})
+    assert np.array_equal(sample.rows, split.train)
+    assert sample.n_added == sample.n_added_pos == sample.n_neg - sample.n_pos
+
+
+class InForm(Own):
+    """Returns the rows that it keeps, and three new ones, in the form that ``form`` names."""
+
+    def __init__(self, form="array"):
+        self.form = form
+
+    def out(self, X, y, kept):
+        rows, labels = stacked([X[kept], X[:3] + X[3:6]]), np.concatenate([y[kept], [1, 1, 1]])
+        filled = rows.toarray() if sparse.issparse(rows) else rows
+        return {
+            "array": lambda: (filled, labels),
+            "frames": lambda: (pd.DataFrame(filled).set_index(labels), pd.Series(labels, index=filled[:, 0])),
+            "lists": lambda: [filled.tolist(), labels.tolist()],
+            "float32": lambda: (filled.astype(np.float32), labels.astype(np.float32)),
+            "sparse float32": lambda: (sparse.csr_matrix(filled, dtype=np.float32), labels),
+            "csc": lambda: (sparse.csc_matrix(filled), labels),
+            "coo": lambda: (sparse.coo_array(filled), labels[:, np.newaxis]),
+        }[self.form]()
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["array", "frames", "lists", "float32", "sparse float32", "csc", "coo"])
+def test_what_a_sampler_returns_is_brought_to_the_form_of_the_rows(form, kind):
+    """Rows in single precision are found among those given: they are fitted in double precision, and count as kept."""
+    table = of_kind(kind, blobs())
+    own, usual = (drawn(table, f"{__name__}.InForm", sampler_params={"form": one})[1] for one in (form, "array"))
+    assert np.array_equal(own.rows, usual.rows) and own.n_added == own.n_added_pos == 3
+    got, expected = fitting_rows(table, own), fitting_rows(table, usual)
+    assert got[0].dtype == np.float64 and isinstance(got[0], type(expected[0]))
+    assert got[1].dtype == table.y.dtype
+    n_kept = len(own.rows)
+    assert signed(got[0][:n_kept], got[1][:n_kept]) == signed(expected[0][:n_kept], expected[1][:n_kept])
+    np.testing.assert_allclose(signed(*got), signed(*expected), rtol=1e-6)
+
+
+class NotInForm(InForm):
+    def out(self, X, y, kept):
+        X, y = (X.toarray() if sparse.issparse(X) else X)[kept], y[kept]
+        return {
+            "array": lambda: X,
+            "columns": lambda: (X[:, :2], y),
+            "row": lambda: (X[0], y[:1]),
+            "lengths": lambda: (X, y[3:]),
+            "coded": lambda: (X, (y > 0).astype(int)),
+            "texts": lambda: (X, np.where(y > 0, "1", "-1")),
+            "words": lambda: (np.full(X.shape, "a"), y),
+            "ragged": lambda: ([[1.0, 2.0, 3.0], [1.0]], y[:2]),
+            "gaps": lambda: (np.where(X > 0, X, np.nan), y),
+            "nothing": lambda: (X[:0], y[:0]),
+            "moved": lambda: (X + 1, y),
+        }[self.form]()
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("array", "to return rows and labels, got a ndarray. Wrap it in a class that does."),
+        ("columns", "to return rows of 3 columns, as it is given, got shape (48, 2). Wrap"),
+        ("row", "to return rows of 3 columns, as it is given, got shape (3,). Wrap"),
+        ("lengths", "to return a label for each row, got 48 rows and 45 labels. Wrap"),
+        ("coded", "to return labels -1 and 1, as it is given, got 0 and 1. Wrap"),
+        ("texts", "to return labels -1 and 1, as it is given, got '-1' and '1'. Wrap"),
+        ("words", "to return rows of numbers and labels, got could not convert string to float"),
+        ("ragged", "to return rows of numbers and labels, got setting an array element"),
+        ("gaps", "to return finite numbers, got NaN or infinity. Wrap"),
+        ("nothing", "Expected rows of both classes after sampler 'test_undersample.NotInForm', got no rows."),
+        ("moved", "sampler 'test_undersample.NotInForm' returns, got 48 others. Let it leave some as they are."),
+    ],
+)
+def test_what_cannot_be_brought_to_it_is_refused_in_one_line(form, words, kind):
+    with pytest.raises(ValueError) as error:
+        drawn(of_kind(kind, blobs()), f"{__name__}.NotInForm", sampler_params={"form": form})
+    assert words in str(error.value) and "\n" not in str(error.value)
+    assert words.startswith(("Expected", "sampler")) or "fit_resample of sampler 'test_und" in str(error.value)
 
 
 def test_a_sampler_may_not_lose_a_class():
