@@ -209,7 +209,8 @@ def _fit_neighbours(sampler: Any, y: np.ndarray, method: MethodConfig) -> None:
     if rare < 1 + others:
         raise ValueError(
             f"Expected two rows of either class for sampler '{method.sampler}', which makes rows between neighbours, "
-            f"got one among the {len(y)} of a fold. Take fewer folds, or sampler random or mwmote."
+            f"got one among the {len(y)} of a division. Take sampler random or mwmote, or do without inner divisions: "
+            "`validation: {threshold: training}`, and one value of each parameter."
         )
     if name not in method.sampler_settings:
         sampler.set_params(**{name: min(given[name], rare - others)})

@@ -1,5 +1,6 @@
 """Sampling inside the fold: which rows are kept and which are made, told apart whether the sampler tells or not."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -424,7 +425,30 @@ def test_auto_goes_by_the_rarer_class_whichever_is_positive(ratio, scheme):
 def test_a_single_row_has_no_neighbours_and_it_is_said(sampler):
     rows = blobs(60, 59).rows(np.arange(1, 60))
     assert (rows.y > 0).sum() == 1
-    with pytest.raises(
-        ValueError, match=f"Expected two rows of either class for sampler '{sampler}'.* Take fewer folds"
-    ):
+    words = f"Expected two rows of either class for sampler '{sampler}'.* Take sampler random or mwmote, or do without"
+    with pytest.raises(ValueError, match=words):
         drawn(rows, sampler)
+
+
+ADVISED = [
+    ("smote", "training", {"params": {"lam": 0.1}}, True),
+    ("smote", "training", {"grid": [0.1]}, True),
+    ("smote", "training", {}, False),
+    ("smote", "out_of_fold", {"grid": [0.1]}, False),
+    ("random", "out_of_fold", {}, True),
+    ("mwmote", "out_of_fold", {}, True),
+]
+
+
+@pytest.mark.parametrize(("sampler", "threshold", "more", "helps"), ADVISED)
+def test_what_is_advised_helps_where_an_inner_division_leaves_a_single_row(sampler, threshold, more, helps):
+    """Two of three rows are in each fold's training part: for search and threshold it is divided, and one is left."""
+    table, _ = few(3)
+    method = {"solver": "svm_or", "sampler": sampler, **more}
+    validation = {"folds": 3, "threshold": threshold}
+    whole = ExperimentConfig.model_validate({"datasets": ["wine"], "methods": [method], "validation": validation})
+    with nullcontext() if helps else pytest.raises(ValueError, match=r"got one among the \d+ of a division\. Take"):
+        for split in make_splits(table.y, 3, 1, seed=0):
+            choice = choose(table, split, whole.methods[0], whole, 4)
+            sample = draw_sample(table, split, whole.methods[0], whole.preprocessing, 7)
+            fit_model(table, split, sample, choice, whole.methods[0], whole, 4)
