@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline
 
 from aucsolvers import Ranker
 from aucsolvers.adapters import unwrapped
-from tasks.errors import BadInput, RunFailed
+from tasks.errors import BadInput, RunFailed, in_short
 from tasks.facts import PACKAGES
 from tasks.imported import changed_modules, own_modules
 from tasks.values import Dataset, FittedModel, Layout, Table
@@ -129,7 +129,7 @@ def load_ranker(folder: Path, trusted: tuple[str, ...] = ()) -> KeptModel:
     BadInput
         If the folder holds another kind of model, or one with types that are not trusted.
     RunFailed
-        If its files are missing or damaged.
+        If its files are missing or damaged, or a module that it needs cannot be imported.
     """
     try:
         # not Model.load, which takes a % in a path for the escape of a URI
@@ -143,6 +143,11 @@ def load_ranker(folder: Path, trusted: tuple[str, ...] = ()) -> KeptModel:
         return _kept(ranker, described.signature.inputs, known)
     except BadInput:
         raise
+    except ImportError as error:
+        raise RunFailed(
+            f"Expected the modules of the model in {folder} to be importable, got: {in_short(error).rstrip('.')}. "
+            "Install the module, or put its folder on PYTHONPATH."
+        ) from error
     except Exception as error:  # a damaged file makes its decoders raise whatever the damage leads them to
         cause = f"{type(error).__name__}: {str(error)[:200].rstrip('.')}"
         raise RunFailed(f"Expected a whole model in {folder}, got {cause}. Run `aucflow audit verify`.") from error
