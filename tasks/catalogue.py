@@ -312,7 +312,7 @@ def _imported(kind: str, path: str) -> Entry:
         found = getattr(import_module(module), name)
     except (Exception, SystemExit) as error:  # a module may run anything when it is imported
         said = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
-        advice = _instead(kind, path, error) or " Check the spelling, or install it."
+        advice = _instead(kind, path, error) or " Check the spelling, install it, or put its folder on PYTHONPATH."
         raise BadInput(f"Expected a {kind} that can be imported, got '{path}': {said}.{advice}") from None
     wanted = METHODS[kind]
     if not isinstance(found, type) or not all(any(hasattr(found, m) for m in group) for group in wanted):

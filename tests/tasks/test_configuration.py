@@ -161,7 +161,7 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"methods": [{"solver": "sdcd", "sampler": "SMOTE"}]}, ["got 'SMOTE'", "Did you mean 'smote'?"]),
         ({"methods": ["u2_sklearn.svm.SVC"]}, ["Did you mean 'u2+sklearn.svm.SVC'?"]),
         ({"methods": ["sklearn.svm.SVCC"]}, ["that can be imported", "sklearn.svm.SVCC", "Did you mean 'SVC'?"]),
-        ({"methods": ["no_such_package.Solver"]}, ["that can be imported", "No module named 'no_such_package'"]),
+        ({"methods": ["no_such_package.Solver"]}, ["'no_such_package'. Check", "or put its folder on PYTHONPATH."]),
         ({"methods": ["sklearn.svm.SVR"]}, ["fit and decision_function or predict_proba", "sklearn.svm.SVR"]),
         ({"methods": ["os.path.join"]}, ["Expected a class with fit", "os.path.join"]),
         ({"methods": ["sklearn.ensemble.VotingClassifier"]}, ["made without arguments", "estimators"]),
