@@ -159,7 +159,7 @@ def _like_given(out: Any, X: Any, y: np.ndarray, sampler: str) -> Resampled:
         numbers: Any = csr_matrix(rows, dtype=np.float64) if issparse(rows) else rows.astype(np.float64, copy=False)
         labels = np.asarray(out[1]).reshape(-1)
     except (TypeError, ValueError) as error:  # texts, or rows of several lengths
-        raise _unlike(sampler, "rows of numbers and labels", in_short(error)) from error
+        raise _unlike(sampler, "rows of numbers and labels", in_short(error).rstrip(".")) from error
     _refuse_unlike(numbers, labels, X.shape[1], sampler)
     if issparse(X) != issparse(numbers):
         numbers = csr_matrix(numbers) if issparse(X) else numbers.toarray()

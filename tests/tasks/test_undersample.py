@@ -312,7 +312,7 @@ class NotInForm(InForm):
         ("coded", "to return labels -1 and 1, as it is given, got 0 and 1. Wrap"),
         ("texts", "to return labels -1 and 1, as it is given, got '-1' and '1'. Wrap"),
         ("words", "to return rows of numbers and labels, got could not convert string to float"),
-        ("ragged", "to return rows of numbers and labels, got setting an array element"),
+        ("ragged", "inhomogeneous part. Wrap"),
         ("gaps", "to return finite numbers, got NaN or infinity. Wrap"),
         ("nothing", "Expected rows of both classes after sampler 'test_undersample.NotInForm', got no rows."),
         ("moved", "sampler 'test_undersample.NotInForm' returns, got 48 others. Let it leave some as they are."),
