@@ -188,8 +188,8 @@ class RunAuditor:
     def _manifest(self, entry: LedgerEntry, run: Run) -> tuple[dict[str, Any] | None, list[Discrepancy]]:
         """Return the manifest if the ledger vouches for it, or why there is none."""
         expected = entry.data.get("manifest_sha256")
-        if expected is None:  # the process was killed before it could write one
-            return None, [self._unsigned(run)] if self.public_keys else []
+        if expected is None:
+            return None, [*self._without_manifest(entry, run)]
         places = dict.fromkeys([run.info.artifact_uri, self._usual_place(run)])
         texts = [data for data in map(manifest_bytes, places) if data is not None]
         digests = [hashlib.sha256(data).hexdigest() for data in texts]
@@ -204,9 +204,14 @@ class RunAuditor:
         words = f"its SHA-256 is {digests[0][:16]}…, the ledger has {str(expected)[:16]}… (entry {entry.seq})"
         return None, [self._said(run, "changed", f", {FILE}", words, "manifest")]
 
-    def _unsigned(self, run: Run) -> Discrepancy:
-        words = "it was killed before it had a manifest to sign: what MLflow shows of it is held against nothing"
-        return Discrepancy("unsigned", name_of(run), words, "manifest", run.info.run_id, is_note=True)
+    def _without_manifest(self, entry: LedgerEntry, run: Run) -> Iterator[Discrepancy]:
+        """Yield what is to be said of a run without a manifest: rightly it has none where it was killed before that."""
+        if entry.data.get("status") != "KILLED":
+            words = f"the ledger has it as {entry.data.get('status')} without one (entry {entry.seq})"
+            yield self._said(run, "missing", f", {FILE}", words, "manifest")
+        elif self.public_keys:
+            words = "it was killed before it had a manifest to sign: what MLflow shows of it is held against nothing"
+            yield Discrepancy("unsigned", name_of(run), words, "manifest", run.info.run_id, is_note=True)
 
     def _usual_place(self, run: Run) -> str:
         experiment = self.experiments.get(run.info.experiment_id)

@@ -346,9 +346,7 @@ class TestRollback:
             lambda: settle(client, other, model, "registry", "why"),
         )
         for ask in asks:
-            with pytest.raises(
-                BadInput, match="of which this folder's ledger registered a version, got"
-            ):
+            with pytest.raises(BadInput, match="of which this folder's ledger registered a version, got"):
                 ask()
         assert other.entries() == ()
         assert state(client, model) == {1: ("previous",), 2: ("champion",)}

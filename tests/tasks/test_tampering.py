@@ -240,6 +240,12 @@ def test_a_run_that_is_made_one_without_a_manifest(audited, tmp_path, names):
     assert ((f"run {cell[:8]}, entry {entry}", "its") in found) == ("claims" not in names)
 
 
+def test_a_run_that_ended_without_a_manifest(audited, tmp_path):
+    run_id = audited.runs["claims"]
+    write_anew(audited, tmp_path, lambda entry: {"manifest_sha256": None} if entry.subject == run_id else {})
+    check(audited, f"run {run_id[:8]} claims, lineage.json")
+
+
 def test_a_cell_that_is_taken_out_whole(audited, tmp_path):
     cell = audited.runs["claims u1+ls_svm"]
     write_anew(audited, tmp_path, lambda entry: {})
