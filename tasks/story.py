@@ -380,7 +380,7 @@ def _state(found: tuple[Discrepancy, ...], parts: tuple[str, ...], subject: str 
 
     Findings go before notes, and what has not come to its end yet cannot be checked.
     """
-    own = [one for one in found if one.part in parts and one.part != "ledger" and one.subject.startswith(subject)]
+    own = [one for one in found if one.part in parts and one.part != "ledger" and _is_about(one, subject)]
     own += [one for one in found if one.part == "registry" and subject and one.subject == subject]
     own += [one for one in found if one.part == "ledger" and "ledger" in parts and not one.is_note]
     if not own:
@@ -389,6 +389,11 @@ def _state(found: tuple[Discrepancy, ...], parts: tuple[str, ...], subject: str 
     if first.is_note and first.kind in ("interrupted", "elsewhere"):
         return NOT_CHECKED, first.message
     return STATES.get(first.kind, CHANGED), first.message
+
+
+def _is_about(one: Discrepancy, subject: str) -> bool:
+    """Tell whether something was found of a subject, or of a part of it; of another whose name begins so it is not."""
+    return not subject or one.subject == subject or one.subject.startswith(f"{subject}, ")
 
 
 def count(number: int, noun: str, one: str = "", many: str = "s") -> str:

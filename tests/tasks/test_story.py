@@ -146,6 +146,11 @@ class TestStates:
         note = Discrepancy("missing", "data file a9a", "it is gone", "data", is_note=True)
         assert _state((note,), ("data",), "data file a9a") == (MISSING, "it is gone")
 
+    @pytest.mark.parametrize(("subject", "state"), [("data set wine", CHANGED), ("data set win", OK)])
+    def test_what_is_found_of_one_says_nothing_of_another_whose_name_begins_so(self, subject, state):
+        found = Discrepancy("changed", "data set wine, X", "it is another", "conversion")
+        assert _state((found,), ("conversion",), subject)[0] == state
+
     def test_a_changed_manifest_tells_no_more(self, audited):
         (path,) = audited.folder.glob(f"mlruns/artifacts/*/{audited.runs['claims ls_svm']}/artifacts/lineage.json")
         path.write_bytes(path.read_bytes().replace(b'"seed":0', b'"seed":1'))
