@@ -286,9 +286,9 @@ def rollback(client: MlflowClient, ledger: Ledger, model: str, reason: str) -> V
 
 def rolled_back(client: MlflowClient, model: str, interrupted: "Intent | None") -> Version | None:
     """Return the champion if an interrupted rollback of the model has made it that since: another would undo it."""
-    serving = champion(client, model)
     if interrupted is None or (interrupted.action, interrupted.model) != ("rollback", model):
         return None
+    serving = champion(client, model)
     return serving if serving is not None and serving.number == interrupted.number else None
 
 
