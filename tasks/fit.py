@@ -75,6 +75,8 @@ def fit_pipeline(table: Table, sample: Sample, method: MethodConfig, chosen: dic
 
 def fitting_rows(table: Table, sample: Sample) -> tuple[Any, np.ndarray]:
     """Return what a solver is fitted on: the rows kept, preprocessed, then those that the sampler made."""
+    if sample.added is not None and len(sample.rows) == 0:  # by a sampler that leaves none as it was
+        return sample.added.X, sample.added.y
     kept = table.rows(sample.rows)
     X = transform(sample.preprocessing, kept.X)
     if sample.added is None:

@@ -127,11 +127,6 @@ def _draw(entry: Entry, X: np.ndarray | csr_matrix, y: np.ndarray, method: Metho
     out = out._replace(y=sign * out.y)
     _refuse_lost_class(out.y, method.sampler)
     kept, added = _told(entry, sampler, X, y, out) or _found(X, y, out)
-    if len(kept) == 0:
-        raise ValueError(
-            f"Expected rows as they were given among those that sampler '{method.sampler}' returns, got {len(added)} "
-            "others. Let it leave some as they are."
-        )
     scheme = getattr(sampler, "scheme_", catalogue.short_name(method.sampler))
     if len(added) == 0:
         return Drawn(kept, scheme)

@@ -11,7 +11,7 @@ from imblearn.over_sampling import SMOTE, RandomOverSampler
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from aucsolvers.metrics import best_gmean_threshold
+from aucsolvers.metrics import auc, best_gmean_threshold
 from aucsolvers.undersampling import GeometricUnderSampler
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.fit import fitting_rows
@@ -297,7 +297,6 @@ class NotInForm(InForm):
             "ragged": lambda: ([[1.0, 2.0, 3.0], [1.0]], y[:2]),
             "gaps": lambda: (np.where(X > 0, X, np.nan), y),
             "nothing": lambda: (X[:0], y[:0]),
-            "moved": lambda: (X + 1, y),
         }[self.form]()
 
 
@@ -315,7 +314,6 @@ class NotInForm(InForm):
         ("ragged", "inhomogeneous part. Wrap"),
         ("gaps", "to return finite numbers, got NaN or infinity. Wrap"),
         ("nothing", "Expected rows of both classes after sampler 'test_undersample.NotInForm', got no rows."),
-        ("moved", "sampler 'test_undersample.NotInForm' returns, got 48 others. Let it leave some as they are."),
     ],
 )
 def test_what_cannot_be_brought_to_it_is_refused_in_one_line(form, words, kind):
@@ -323,6 +321,27 @@ def test_what_cannot_be_brought_to_it_is_refused_in_one_line(form, words, kind):
         drawn(of_kind(kind, blobs()), f"{__name__}.NotInForm", sampler_params={"form": form})
     assert words in str(error.value) and "\n" not in str(error.value)
     assert words.startswith(("Expected", "sampler")) or "fit_resample of sampler 'test_und" in str(error.value)
+
+
+class Shaken(BaseEstimator):
+    """Somebody's sampler, which leaves no row as it was."""
+
+    def fit_resample(self, X, y):
+        return X + 1e-3 * np.sign(X), y
+
+
+@pytest.mark.parametrize("threshold", ["training", "out_of_fold_smoothed"])
+def test_rows_that_were_all_moved_are_fitted_and_the_real_ones_judge(threshold):
+    table = blobs()
+    tree = {"datasets": ["wine"], "methods": [{"solver": "ls_svm", "sampler": f"{__name__}.Shaken"}]}
+    whole = ExperimentConfig.model_validate(tree | {"validation": {"threshold": threshold}})
+    method, (split, *_) = whole.methods[0], make_splits(table.y, 2, 1, seed=0)
+    sample = draw_sample(table, split, method, whole.preprocessing, 0)
+    assert (len(sample.rows), sample.n_added) == (0, len(split.train))
+    model = fit_model(table, split, sample, choose(table, split, method, whole, 4), method, whole, 4)
+    test = table.rows(split.test)
+    assert auc(test.y, model.pipeline.decision_function(test.X)) > 0.8
+    assert np.isfinite(model.threshold)
 
 
 def test_a_sampler_may_not_lose_a_class():
