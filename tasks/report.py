@@ -323,7 +323,18 @@ def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
         certified = "" if status == UNCERTIFIED else "; the certificate is that of its worst member"
         notes.append(f"{title}: a committee of up to {size} candidates{certified}.")
     notes += [f"{title}: {left_out_in_short(left_out)}" for title, left_out in _left_outs(rows)]
+    notes += _upside_down(rows)
     return [Text(note, style="yellow") for note in notes]
+
+
+def _upside_down(rows: Sequence[SummaryRow]) -> list[str]:
+    """Return which methods rank the other class first, by more than chance."""
+    return [
+        f"{row.dataset} / {row.title} ranks the negative rows first: its AUC is {row.auc.mean:.4f}, with 95 % "
+        f"confidence at most {row.auc.high:.4f}. Does its score fall where it should rise?"
+        for row in rows
+        if row.auc is not None and row.auc.has_interval and row.auc.high < 0.5
+    ]
 
 
 def _left_outs(rows: Sequence[SummaryRow]) -> list[tuple[str, tuple[str, ...]]]:
@@ -427,6 +438,7 @@ def _section(result: ExperimentResult, dataset: Dataset, rank: int, rows: Sequen
         "dataset": dataset,
         "rows": own,
         "headline": headline(own, score),
+        "upside_down": _upside_down(own),
         "held_out": held_out_sentences(result, dataset),
         "scale": _interval_scale([score.of(row) for row in own if not row.error]),
         "findings": _by_severity(result.findings.get(dataset.name, ())),

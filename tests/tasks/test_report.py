@@ -15,7 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
-from sample_results import dataset_of, experiment
+from sample_results import dataset_of, experiment, method_result
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import RidgeClassifier
 
 from tasks.report import (
     AUC,
@@ -35,6 +37,30 @@ from tasks.track import _mean_metrics
 from tasks.values import ExperimentResult, Finding
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Inverted(RidgeClassifier):
+    """A score that falls where it should rise."""
+
+    def decision_function(self, X):
+        return -super().decision_function(X)
+
+
+@pytest.mark.parametrize(("rows", "said"), [(slice(None), True), (slice(0, 12), False)])
+def test_a_method_that_ranks_the_wrong_way_round_is_told_of(rows, said):
+    """By more than chance: of a few rows an AUC below a half says nothing."""
+    X, y = load_breast_cancer(return_X_y=True)
+    y = np.where(y == 0, 1, -1)
+    few = np.sort(np.concatenate([np.flatnonzero(y == label)[rows] for label in (1, -1)]))
+    X, y = X[few][:, [4]], y[few]
+    data = dataset_of("cancer", X, y, "scikit-learn", "malignant positive")
+    ways = [method_result("cancer", X, y, name, way) for name, way in [("up", RidgeClassifier()), ("down", Inverted())]]
+    result = ExperimentResult("one", (data,), {"cancer": ()}, tuple(ways), {}, "0f3c2a", {})
+    console = Console(file=StringIO(), width=400)
+    console.print(console_report(result, 400))
+    for text in (console.file.getvalue(), Reader(render_html(result)).text):
+        assert ("cancer / down ranks the negative rows first: its AUC is 0." in text) == said
+        assert "up ranks" not in text
 
 
 @pytest.fixture(scope="module")
