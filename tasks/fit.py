@@ -117,18 +117,18 @@ def fit_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any, 
 
 def _check_scores(solver: Any, name: str, X: Any) -> None:
     """Refuse another package's solver that does not rank: one real number a row, larger for the label 1 than for 0."""
-    scores, labels = solver.decision_function(X), getattr(solver, "classes_", None)
-    if type(scores) is not np.ndarray or scores.shape != (X.shape[0],) or scores.dtype.kind not in "iuf":
-        got = f"shape {scores.shape} of {scores.dtype}" if type(scores) is np.ndarray else f"a {type(scores).__name__}"
+    scores, labels = solver.decision_function(X), np.array(getattr(solver, "classes_", ()))
+    is_plain = isinstance(scores, np.ndarray) and not isinstance(scores, np.ma.MaskedArray)
+    if not is_plain or scores.shape != (X.shape[0],) or scores.dtype.kind not in "biuf":
+        got = f"shape {scores.shape} of {scores.dtype}" if is_plain else f"a {type(scores).__name__}"
         raise ValueError(
             f"Expected decision_function of '{name}' to return an array of one real number a row, shape (n,), got "
             f"{got}. Wrap it in a class that does."
         )
-    if labels is not None and list(labels) != [0, 1]:
-        got = np.array(labels).tolist()
+    if labels.shape == (2,) and labels[0] > labels[1]:
         raise ValueError(
-            f"Expected classes_ of '{name}' in ascending order, 0 and 1, got {got}: its scores would be those of the "
-            "other class. Wrap it in a class that sorts them."
+            f"Expected classes_ of '{name}' in ascending order, got {labels.tolist()}: its scores would be "
+            "those of the other class. Wrap it in a class that sorts them."
         )
 
 

@@ -4,13 +4,14 @@ What is installed is known by its name and version; a module on PYTHONPATH, or a
 may be another tomorrow under the same name.
 """
 
-import ast
 import hashlib
+import re
 import site
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ from tasks.facts import OURS
 from tasks.files import file_sha256
 
 CODE = (".py", ".so", ".pyd")
-GONE = "none"  # in place of the digest of a module that cannot be found
+GONE = "none"  # in place of the digest of a module that cannot be found, or of a file that cannot be read
+# as text: parsing takes seconds for a large package, and stops at what Python would never import
+IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]*)|import[ \t]+([^\n#;]*))", re.MULTILINE
+)
 
 
 def import_paths(method: Mapping[str, Any]) -> tuple[str, ...]:
@@ -36,7 +41,7 @@ def own_modules(paths: Iterable[str]) -> dict[str, str]:
         name = _unit(todo.pop())
         if name and name not in found:
             found[name] = _digest(name)
-            todo += (imported for file in _files(name)[1] for imported in _imports(file))
+            todo += _imported_by(name)
     return dict(sorted(found.items()))
 
 
@@ -49,15 +54,22 @@ def changed_modules(recorded: Mapping[str, str]) -> tuple[str, ...]:
 def _digest(name: str) -> str:
     """Return the digest over a unit's files when it was first asked for: what a process has imported stays."""
     root, files = _files(name)
-    lines = [f"{file.relative_to(root).as_posix()} {file_sha256(file)}\n" for file in files]
+    lines = [f"{file.relative_to(root).as_posix()} {_sha256(file)}\n" for file in files]
     return hashlib.sha256("".join(["aucflow module 1\n", *lines]).encode()).hexdigest() if files else GONE
 
 
+def _sha256(file: Path) -> str:
+    try:
+        return file_sha256(file)
+    except OSError:  # Python cannot import it either
+        return GONE
+
+
+@cache
 def _unit(module: str) -> str:
     """Return what a module is judged by: the package that it is in, or itself; nothing where that is installed."""
-    top = module.partition(".")[0]
-    names = () if top in OURS else (top, module)  # a folder without __init__.py is none of its modules
-    return next((name for name in names if _files(name)[1]), "")
+    names = () if module.partition(".")[0] in OURS else accumulate(module.split("."), "{}.{}".format)
+    return next((name for name in names if _files(name)[1]), "")  # a folder without __init__.py is none of its modules
 
 
 @cache
@@ -68,31 +80,54 @@ def _files(name: str) -> tuple[Path, list[Path]]:
         spec = find_spec(top)
     except (ImportError, ValueError):  # of a program's own name, or of a module that its maker spoilt
         spec = None
-    for place in map(Path, (spec and spec.submodule_search_locations) or ()):
-        package = place.joinpath(*inside)
+    places = [] if spec is None else [*(spec.submodule_search_locations or ()), *filter(None, [spec.origin])]
+    for place in map(Path, places):
         if _is_installed(place):
             break
+        if archive := next((above for above in place.parents if above.is_file()), None):  # a zip on the path
+            return archive.parent, [archive]
+        package = place.joinpath(*inside)
         if (package / "__init__.py").is_file():
-            return place.parent, sorted(path for path in package.rglob("*") if path.suffix in CODE)
+            return place.parent, sorted(path for path in package.rglob("*") if _is_code(path, package))
         if inside and package.with_suffix(".py").is_file():
             return place.parent, [package.with_suffix(".py")]
-    file = Path(spec.origin) if spec and spec.origin and not inside else Path()
-    is_own = file.suffix in CODE and file.is_file() and not _is_installed(file)
-    return file.parent, [file] if is_own else []
+        if not inside and place.suffix in CODE and place.is_file():
+            return place.parent, [place]
+    return Path(), []
 
 
-def _imports(file: Path) -> Iterator[str]:
-    """Yield the modules that a file imports, wherever in it, by their full names; within a package its files count."""
+def _is_code(path: Path, package: Path) -> bool:
+    """Tell whether a package's own code is in a file: not in an editor's, nor in an environment that lies there."""
+    inside = path.relative_to(package).parts
+    is_own = not any(part.startswith(".") or part == "site-packages" for part in inside)
+    return path.suffix in CODE and is_own and path.is_file()
+
+
+@cache
+def _imported_by(name: str) -> tuple[str, ...]:
+    """Return the modules that a unit's files import, wherever in them, by their full names."""
+    root, files = _files(name)
+    return tuple(dict.fromkeys(found for file in files if file.suffix == ".py" for found in _imports(file, root)))
+
+
+def _imports(file: Path, root: Path) -> Iterator[str]:
     try:
-        tree = ast.parse(file.read_bytes() if file.suffix == ".py" else b"")
-    except (SyntaxError, ValueError):  # a template in a package, say: Python would not import it either
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
         return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    package = file.relative_to(root).parts[:-1]
+    for dots, module, names, modules in IMPORT.findall(text):
+        above = package[: len(package) - len(dots) + 1] if dots else ()
+        base = ".".join([*above, *filter(None, [module])])
+        yield from filter(None, [base, *_first_words(modules)])
+        yield from (f"{base}.{name}" for name in _first_words(names) if base)
+
+
+def _first_words(text: str) -> Iterator[str]:
+    """Yield the first word of each part between commas: ``a as b, c`` are a and c."""
+    for part in text.strip("()").split(","):
+        if words := re.match(r"[\s\\]*([\w.]+)", part):
+            yield words[1]
 
 
 def _is_installed(path: Path) -> bool:

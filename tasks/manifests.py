@@ -19,7 +19,7 @@ from tasks.errors import BadInput, nearest
 from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifest import FILE, SCHEMA
 from tasks.runs import PARENT, newest_first
-from tasks.store import artifact_folder, existing, ledger
+from tasks.store import artifact_folder, existing, ledger, mlflow_command
 
 COMMON: dict[str, type] = {"run": dict, "config": dict, "store": dict, "code": dict, "environment": dict}
 PARTS = {
@@ -113,9 +113,12 @@ def _by_name(client: MlflowClient, text: str) -> Run:
     if run is not None:
         return run
     if experiment is not None:
+        is_active = experiment.lifecycle_stage == "active"
+        whole = f"experiments restore -x {experiment.experiment_id}` brings it back."
+        one = "runs restore --run-id ID` brings one back, by its id in the ledger."
         raise BadInput(
-            f"Expected an experiment with runs, got '{text}', which has none, or only deleted ones: "
-            "`mlflow runs restore --run-id ID` brings one back, by its id in the ledger."
+            f"Expected an experiment with runs, got '{text}', which {'has none, or only deleted ones' * is_active}"
+            f"{'is deleted' * (not is_active)}: `{mlflow_command()} {one if is_active else whole}"
         )
     names = [run.info.run_name for run in family] + [one.name for one in client.search_experiments()]
     raise BadInput(
@@ -182,9 +185,14 @@ def read_manifest(client: MlflowClient, run_id: str) -> tuple[dict[str, Any], st
     Raises
     ------
     BadManifest
-        If the run has none, or something that is none in its place.
+        If the run is gone, or has none, or something that is none in its place.
     """
-    uri = client.get_run(run_id).info.artifact_uri
+    try:
+        uri = client.get_run(run_id).info.artifact_uri
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        raise BadManifest(f"Expected run {run_id[:8]} in the store, found none. Run `aucflow audit verify`.") from None
     data = manifest_bytes(uri)
     if data is None:
         raise BadManifest(

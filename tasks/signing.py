@@ -55,6 +55,7 @@ def public_keys() -> tuple[Path, ...]:
     """Return the public keys that the environment names, if any; a useless one shows before an audit."""
     named = os.environ.get(PUBLIC_KEY, "")
     names = [name for name in named.split(os.pathsep) if name] or [named]  # separators alone name no file
+    names = [named] if Path(named).is_file() else names
     keys = tuple(_key_file(PUBLIC_KEY, name) for name in names) if named else ()
     for key in keys:
         _use_public_key(_library().verifying.Config(), key)

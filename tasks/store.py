@@ -46,6 +46,11 @@ def is_local() -> bool:
     return tracking_uri() == _local_uri()
 
 
+def mlflow_command() -> str:
+    """Return how MLflow's own command is called on the store; by itself it would make another in the current folder."""
+    return f"MLFLOW_TRACKING_URI=sqlite:///{FOLDER}/mlflow.db mlflow" if is_local() else "mlflow"
+
+
 def exists() -> bool:
     """Tell whether there is a store to read: a remote one is taken at its word."""
     return not is_local() or (FOLDER / "mlflow.db").is_file()
@@ -127,7 +132,9 @@ def lies_now(path: Path, uri: str) -> Path:
 def refuse_copy(uri: str) -> None:
     """Raise RunFailed if the folder in which the store gave out an artifact address is still there beside this one."""
     former, here = _former_folder(uri), FOLDER.resolve().parent
-    if former is None or (former.exists() and former.samefile(here)):
+    with suppress(OSError):  # nothing is there, or nothing that may be seen
+        former = None if former is None or former.samefile(here) else former
+    if former is None:
         return
     if _first_entry(Ledger(former / FOLDER.name / "ledger").path) and _has_come_from(former, here):
         raise RunFailed(
@@ -215,6 +222,7 @@ def experiment_id(client: MlflowClient, name: str) -> str:
     """Return the id of the experiment with this name, made if it is new, by us or by whoever was quicker."""
     found = client.get_experiment_by_name(name)
     if found is None:
+        _refuse_renamed(client, name)
         try:
             return client.create_experiment(name, artifact_location=_artifact_location(name), tags=KIND)
         except MlflowException:
@@ -224,11 +232,25 @@ def experiment_id(client: MlflowClient, name: str) -> str:
     return _usable(found)
 
 
+def _refuse_renamed(client: MlflowClient, name: str) -> None:
+    """Raise RunFailed if the experiment that the ledger's runs are of is there under another name: it would be two."""
+    told = [entry.subject for entry in ledger().last_of_runs().values() if entry.data.get("experiment") == name]
+    for run_id in told[-1:]:
+        with suppress(MlflowException):  # it is gone, which an audit tells
+            found = client.get_experiment(client.get_run(run_id).info.experiment_id)
+            if found.name != name:
+                raise RunFailed(
+                    f"Expected the MLflow experiment '{name}', of which the ledger tells, got it under the name "
+                    f"'{found.name}'. Rename it with `{mlflow_command()} experiments rename -x {found.experiment_id} "
+                    f"--new-name '{name}'`, or choose another name."
+                )
+
+
 def _usable(experiment: Experiment) -> str:
     if experiment.lifecycle_stage != "active":
         raise RunFailed(
             f"Expected an active MLflow experiment '{experiment.name}', got a deleted one. Restore it with "
-            f"`mlflow experiments restore -x {experiment.experiment_id}` or choose another name."
+            f"`{mlflow_command()} experiments restore -x {experiment.experiment_id}` or choose another name."
         )
     _check_place(experiment)
     return experiment.experiment_id

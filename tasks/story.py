@@ -19,7 +19,7 @@ from tasks.errors import BadInput, nearest
 from tasks.facts import lock_sha256, package_sha256
 from tasks.imported import changed_modules
 from tasks.ledger import Ledger, LedgerEntry
-from tasks.manifests import find_run
+from tasks.manifests import SHORTEST, find_run
 from tasks.pages import template
 from tasks.store import told_elsewhere
 from tasks.verify import DataFiles, all_data, data_sections, ledger_faults, model_faults, models_of, odd_arrays
@@ -76,7 +76,11 @@ def tell(client: MlflowClient, ledger: Ledger, target: str, deep: bool = False) 
     lines: list[Line] = []
     found = list(faults)
     if version is None:
-        run_id = find_run(client, target).info.run_id
+        run_id = _run_id(client, ledger, target)
+    elif version[0] not in models_of(client, ledger):
+        run_id = next(one.run_id for one in registry.versions(client, version[0]) if one.number == version[1])
+        words = f"{version[0]}/{version[1]}, by something else than aucflow"
+        lines.append(Line("register", words, {}, NOT_CHECKED, "the ledger knows no version of this model"))
     else:
         found += model_faults(client, ledger, version[0], auditor)
         entries = [entry for entry in ledger.entries() if entry.subject == "/".join(map(str, version))]
@@ -97,7 +101,7 @@ def _version(client: MlflowClient, ledger: Ledger, target: str) -> tuple[str, in
     if spelt is None:
         return None
     model, alias, number = spelt.groups()
-    known = models_of(client, ledger)
+    known = sorted({*models_of(client, ledger), *registry.models(client)})
     if model not in known:
         if alias is None:  # a name with a slash may be an experiment's
             return None
@@ -114,6 +118,17 @@ def _version(client: MlflowClient, ledger: Ledger, target: str) -> tuple[str, in
             "See `aucflow list models`."
         )
     return model, int(number)
+
+
+def _run_id(client: MlflowClient, ledger: Ledger, target: str) -> str:
+    """Return the id of a run that the store has or, where it is gone from there, that the ledger tells of."""
+    try:
+        return find_run(client, target).info.run_id
+    except BadInput:
+        told = [run_id for run_id in ledger.last_of_runs() if run_id.startswith(target)]
+        if len(target) < SHORTEST or len(told) != 1:
+            raise
+        return told[0]
 
 
 def _numbered(client: MlflowClient, ledger: Ledger, model: str, alias: str) -> int:

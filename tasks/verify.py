@@ -8,12 +8,14 @@ wrote anew all the way up to the ledger's head cannot be seen from here: that ta
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
+from mlflow.exceptions import MlflowException
 from pydantic import TypeAdapter
 
 from tasks import registry, store
@@ -73,6 +75,10 @@ def verify(
         cells += told_cells(checked)
     found += odd_cells(cells, auditor)
     found += unknown_models(auditor)
+    for run_id, entry in ledger.last_of_runs().items():
+        if run_id not in auditor.entries:  # it ended meanwhile, and may have been made of newer data
+            with suppress(MlflowException):
+                data.take(CheckedRun(None, auditor.manifest(entry), ()))
     data.take_entries(ledger)
     found += data.check()
     found += registry_faults(client, ledger, auditor)
@@ -154,6 +160,8 @@ def _unknown_run(run: Run, homes: set[str], counts: Counter[str]) -> Iterator[Di
         yield Discrepancy("interrupted", name_of(run), words, "run", run.info.run_id, is_note=True)
     else:
         words = f"the store has it as {run.info.status}, the ledger has no entry of it"
+        if run.info.lifecycle_stage != "active":
+            words += f"; it is marked deleted, and `{store.mlflow_command()} gc` removes it"
         yield Discrepancy("inserted", name_of(run), words, "run", run.info.run_id)
 
 
@@ -392,7 +400,7 @@ def _odd_places(client: MlflowClient, ledger: Ledger, model: str) -> Iterator[Di
     for version in registry.versions(client, model):
         subject, number = f"{model}/{version.number}", str(version.number)
         place = client.get_model_version_download_uri(model, number)
-        source = registered.get(version.number, {}).get("source", version.source)
+        source = registered.get(version.number, {}).get("source", place)
         if place != source:
             words = f"it is loaded from {place}, it was registered from {source}"
             yield Discrepancy("changed", subject, words, "registry", version.run_id)
@@ -408,7 +416,8 @@ def _odd_origins(client: MlflowClient, ledger: Ledger, model: str, auditor: RunA
     """
     there, told = {one.number for one in registry.versions(client, model)}, registry.registered(ledger, model)
     for number, facts in sorted(told.items()):
-        entry = auditor.entries.get(facts["run_id"])
+        # one that ended since is told of by now, for it did so before its version was made
+        entry = auditor.entries.get(facts["run_id"]) or ledger.last_of_runs().get(facts["run_id"])
         content = auditor.manifest(entry) if entry else None
         then = {"manifest_sha256": entry and entry.data.get("manifest_sha256")} | _model_of(content)
         for name, value in then.items() if number in there else ():
@@ -450,7 +459,8 @@ def _claims(client: MlflowClient, model: str) -> tuple[registry.Version, ...]:
     return tuple(
         version
         for version in registry.versions(client, model)
-        if any(tag.startswith(registry.PREFIX) for tag in version.tags)
+        # a version that MLflow copied from another model, tags and all, is where that one is
+        if any(tag.startswith(registry.PREFIX) for tag in version.tags) and not version.source.startswith("models:/")
     )
 
 

@@ -152,7 +152,8 @@ class RunAuditor:
         """Yield what the store tells of a run otherwise than the ledger."""
         info = run.info
         if info.lifecycle_stage != "active":
-            words = f"it is marked {info.lifecycle_stage} in the store"
+            undo = f"`{store.mlflow_command()} runs restore --run-id {info.run_id}` undoes it"
+            words = f"it is marked {info.lifecycle_stage} in the store: {undo}"
             yield Discrepancy("removed", name_of(run), words, "run", info.run_id)
         if info.status == "RUNNING" and is_being_written(run):
             return  # it is about to end
@@ -200,7 +201,9 @@ class RunAuditor:
                 return None, [self._said(run, "unreadable", f", {FILE}", str(error), "manifest")]
         if not texts:
             place = store.artifact_path(run.info.artifact_uri) or run.info.artifact_uri
-            return None, [self._said(run, "missing", f", {FILE}", f"not in {place}", "manifest")]
+            behind = str(place).startswith("mlflow-artifacts:")
+            words = f"not in {place}{', which is read through its server: set MLFLOW_TRACKING_URI to it' * behind}"
+            return None, [self._said(run, "missing", f", {FILE}", words, "manifest")]
         words = f"its SHA-256 is {digests[0][:16]}…, the ledger has {str(expected)[:16]}… (entry {entry.seq})"
         return None, [self._said(run, "changed", f", {FILE}", words, "manifest")]
 

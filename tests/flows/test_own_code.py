@@ -54,7 +54,7 @@ def module(folder, monkeypatch):
 def forget():
     importlib.invalidate_caches()
     sys.modules.pop("own_means", None)
-    for remembered in (imported._files, imported._digest, catalogue._imported):
+    for remembered in (imported._files, imported._digest, imported._unit, imported._imported_by, catalogue._imported):
         remembered.cache_clear()
 
 

@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from unittest.mock import patch
 
@@ -483,6 +485,20 @@ class TestMovedByHand:
                 find_model(client(), f"{champions}/{made.version}")
         finally:
             client().delete_model_version(champions, made.version)
+
+    def test_with_nothing_to_train_a_champion_whose_run_is_gone_is_no_trouble(self, first, monkeypatch):
+        """MLflow's own words ended every scheduled retraining from then on."""
+        monkeypatch.chdir(first[0])
+        run_id, rows = first[1].version.run_id, {}
+        with closing(sqlite3.connect("mlruns/mlflow.db")) as database, database:
+            rows = database.execute("SELECT * FROM runs WHERE run_uuid = ?", (run_id,)).fetchall()
+            database.execute("DELETE FROM runs WHERE run_uuid = ?", (run_id,))
+        try:
+            assert "nothing to train" in retrain(config()).reason
+        finally:
+            with closing(sqlite3.connect("mlruns/mlflow.db")) as database, database:
+                places = ", ".join("?" * len(rows[0]))
+                database.executemany(f"INSERT INTO runs VALUES ({places})", rows)
 
     def test_with_nothing_to_train_a_champion_whose_files_are_gone_is_told(self, first, monkeypatch):
         monkeypatch.chdir(first[0])

@@ -1,6 +1,7 @@
 """The user's own code, by digest: of what it is, what it follows, and what it leaves to versions."""
 
 import importlib
+import zipfile
 
 import pytest
 
@@ -20,9 +21,16 @@ def modules(tmp_path, monkeypatch):
         "pack_/inner/__init__.py": "",
         "pack_/inner/votes.py": "from . import __name__\n\nclass Votes: ...\n",
         "pack_/templates/odd.py": "{{ not Python }}\n",
-        "loose_/ranks.py": "def later():\n    from loose_ import other\n",
+        "pack_/.venv/lib/other.py": "",
+        "loose_/ranks.py": "def later():\n    from loose_ import (\n        apart as away,\n        other,\n    )\n",
+        "loose_/near.py": "from .other import *\nfrom . import ranks\nfrom .deep.within import votes\n",
         "loose_/other.py": "",
         "loose_/apart.py": "",
+        "loose_/alone.py": "",
+        "loose_/deep/__init__.py": "",
+        "loose_/deep/scale.py": "",
+        "loose_/deep/within/__init__.py": "",
+        "loose_/deep/within/votes.py": "from ..scale import one\nfrom ...alone import two\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +43,7 @@ def modules(tmp_path, monkeypatch):
 
 def in_a_new_process():
     importlib.invalidate_caches()
-    for remembered in (imported._files, imported._digest):
+    for remembered in (imported._files, imported._digest, imported._unit, imported._imported_by):
         remembered.cache_clear()
 
 
@@ -44,7 +52,12 @@ def in_a_new_process():
     [
         ("ranks_.Ranks", ["ranks_", "shared_"]),
         ("pack_.inner.votes.Votes", ["pack_"]),
-        ("loose_.ranks.Ranks", ["loose_.other", "loose_.ranks"]),
+        ("loose_.ranks.Ranks", ["loose_.apart", "loose_.other", "loose_.ranks"]),
+        ("loose_.deep.within.votes.Votes", ["loose_.alone", "loose_.deep"]),
+        (
+            "loose_.near.Near",
+            ["loose_.alone", "loose_.apart", "loose_.deep", "loose_.near", "loose_.other", "loose_.ranks"],
+        ),
         ("sklearn.svm.SVC", []),
         ("imblearn.under_sampling.NearMiss", []),
         ("aucsolvers.svm.LinearSVM", []),
@@ -66,7 +79,9 @@ def test_own_modules_are_followed_and_what_has_a_version_is_not(modules, path, n
         ("ranks_.Ranks", "apart_.py", ()),
         ("pack_.inner.votes.Votes", "pack_/__init__.py", ("pack_",)),
         ("pack_.inner.votes.Votes", "pack_/more.py", ("pack_",)),
-        ("loose_.ranks.Ranks", "loose_/apart.py", ()),
+        ("pack_.inner.votes.Votes", "pack_/.venv/lib/other.py", ()),
+        ("loose_.ranks.Ranks", "loose_/alone.py", ()),
+        ("loose_.deep.within.votes.Votes", "loose_/deep/scale.py", ("loose_.deep",)),
     ],
 )
 def test_a_change_of_any_of_their_files_shows_in_the_next_process(modules, path, file, changed):
@@ -76,6 +91,33 @@ def test_a_change_of_any_of_their_files_shows_in_the_next_process(modules, path,
     assert changed_modules(recorded) == ()  # what this process has imported is what it was
     in_a_new_process()
     assert changed_modules(recorded) == changed
+
+
+def test_what_python_could_not_import_is_no_trouble(modules):
+    """An editor's link to nowhere ended the whole experiment, and left its runs open."""
+    recorded = own_modules(["pack_.inner.votes.Votes"])
+    (modules / "pack_" / ".#votes.py").symlink_to("me@host.1234:1700000")
+    (modules / "pack_" / "folder.py").mkdir()
+    in_a_new_process()
+    assert own_modules(["pack_.inner.votes.Votes"]) == recorded
+    (modules / "pack_" / "long.py").write_text(f"x = {'1 + ' * 20_000}1\n")
+    (modules / "pack_" / "bytes.py").write_bytes(b"\xff\x00import json\n")
+    in_a_new_process()
+    assert list(own_modules(["pack_.inner.votes.Votes"])) == ["pack_"]
+
+
+def test_an_archive_on_the_path_is_one(modules, monkeypatch):
+    with zipfile.ZipFile(modules / "zipped.zip", "w") as archive:
+        archive.writestr("zipped_/__init__.py", "")
+        archive.writestr("zipped_/ranks.py", "class Ranks: ...\n")
+        archive.writestr("single_.py", "class Ranks: ...\n")
+    monkeypatch.syspath_prepend(modules / "zipped.zip")
+    recorded = own_modules(["zipped_.ranks.Ranks", "single_.Ranks"])
+    assert list(recorded) == ["single_", "zipped_"]
+    with zipfile.ZipFile(modules / "zipped.zip", "a") as archive:
+        archive.writestr("more.txt", "")
+    in_a_new_process()
+    assert changed_modules(recorded) == ("single_", "zipped_")
 
 
 def test_a_module_that_is_gone_is_another(modules):

@@ -99,6 +99,8 @@ def test_a_manifest_comes_with_its_digest_and_what_the_ledger_says(store, tmp_pa
     run = runs["wine sdcd 3 1"]
     with pytest.raises(BadManifest, match="found none"):
         read_manifest(client, run.info.run_id)
+    with pytest.raises(BadManifest, match="Expected run ffffffff in the store, found none"):
+        read_manifest(client, "f" * 32)
     data = canonical(manifest(run.info.run_id))
     client.log_text(run.info.run_id, data.decode(), "lineage.json")
     digest = hashlib.sha256(data).hexdigest()

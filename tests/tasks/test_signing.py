@@ -249,6 +249,12 @@ class TestKeys:
         monkeypatch.delenv(PUBLIC_KEY)
         assert public_keys() == ()
 
+    def test_a_file_with_a_separator_in_its_name_is_one(self, keys, tmp_path, monkeypatch):
+        (tmp_path / f"2026{os.pathsep}1").mkdir()
+        shutil.copy(keys[1], tmp_path / f"2026{os.pathsep}1" / "signing.pub")
+        monkeypatch.setenv(PUBLIC_KEY, str(tmp_path / f"2026{os.pathsep}1" / "signing.pub"))
+        assert public_keys() == (tmp_path / f"2026{os.pathsep}1" / "signing.pub",)
+
     def test_separators_alone_name_no_public_key(self, monkeypatch):
         """An audit that was to check signatures would check none."""
         monkeypatch.setenv(PUBLIC_KEY, os.pathsep)

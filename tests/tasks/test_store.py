@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -129,6 +131,9 @@ class TestPlaceOfExperiment:
         with pytest.raises(RunFailed, match=f"was made, {folder}/made, got {folder}/copy, a copy of it"):
             store.refuse_copy(place)
         store.refuse_copy("s3://bucket/mlruns/artifacts/claims")
+        unseen = patch.object(Path, "samefile", side_effect=PermissionError)
+        with unseen, patch.object(store, "_first_entry", return_value=b""):  # as of what another may not read
+            store.refuse_copy(place)
         os.replace(folder / "made", folder / "away")
         store.refuse_copy(place)
         (folder / "made").mkdir()
@@ -153,6 +158,19 @@ class TestPlaceOfExperiment:
             store.ledger().path.unlink()
         assert store.artifact_path(place.as_uri()) == folder / "copy" / "mlruns" / "artifacts" / "claims"
         assert store.artifact_path(f"{place.as_uri()}/else") == place / "else"  # did not come along
+
+    def test_that_was_renamed_is_not_made_a_second_time(self, made):
+        """The ledger's was never to be found again: its name was taken."""
+        client = store.open_store()
+        first = store.experiment_id(client, "claims")
+        run = client.create_run(first)
+        store.ledger().append("run", run.info.run_id, "finished", {"experiment": "claims"})
+        client.rename_experiment(first, "old claims")
+        with pytest.raises(RunFailed, match=f"rename -x {first} --new-name 'claims'`, or choose another name"):
+            store.experiment_id(client, "claims")
+        client.rename_experiment(first, "claims")
+        assert store.experiment_id(client, "claims") == first
+        assert store.experiment_id(client, "another")
 
     def test_is_nowhere_else_for_another_store(self, folder, monkeypatch):
         """Two stores, two ledgers: whoever has an address of the one may stand in the folder of the other."""

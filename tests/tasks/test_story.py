@@ -142,6 +142,28 @@ class TestStates:
         assert line_of(story, "run").state == NOT_CHECKED
         assert story.findings == ()
 
+    def test_a_run_that_is_gone_from_the_store_is_missing_by_the_ledger(self, audited):
+        run_id = audited.runs["claims ls_svm"]
+        forget(audited, run_id)
+        for target in (run_id, run_id[:8]):
+            story = story_of(audited, target)
+            assert line_of(story, "run").state == MISSING
+            assert [one.kind for one in story.findings] == ["missing"]
+
+    @pytest.mark.parametrize("target", ["theirs@champion", "theirs/1"])
+    def test_a_model_that_something_else_registered_has_its_runs_story(self, audited, target):
+        """The registry lists it, and was said not to know it."""
+        run_id = audited.runs["claims ls_svm"]
+        (model,) = (one.model_id for one in audited.client.get_run(run_id).outputs.model_outputs)
+        source = audited.client.get_logged_model(model).artifact_location
+        audited.client.create_registered_model("theirs")
+        audited.client.create_model_version("theirs", source, run_id)
+        audited.client.set_registered_model_alias("theirs", "champion", "1")
+        story = story_of(audited, target)
+        assert line_of(story, "register").state == NOT_CHECKED
+        assert line_of(story, "run").text.startswith(f"claims ls_svm ({run_id[:8]})")
+        assert story.findings == ()
+
     def test_a_raw_file_that_can_be_fetched_again_is_missing_and_no_finding(self):
         note = Discrepancy("missing", "data file a9a", "it is gone", "data", is_note=True)
         assert _state((note,), ("data",), "data file a9a") == (MISSING, "it is gone")

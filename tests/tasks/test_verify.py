@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import mlflow
 import pytest
-from audited import METHODS, MODEL, claims, experiment, forget, inside, overtaken_experiment, run_ids
+from audited import METHODS, MODEL, claims, experiment, forget, inside, overtaken_experiment, register, run_ids
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput
 
@@ -39,6 +39,50 @@ def manifest_of(audited, name="claims ls_svm"):
 def the_only(findings):
     (one,) = findings
     return one
+
+
+def test_what_is_retrained_of_newer_data_while_it_is_verified_is_as_it_was_recorded(audited):
+    """Its run was not among those that had been read: an honest store had findings."""
+
+    def meanwhile(done, _in_all):
+        if done == 1:
+            claims(audited.folder / "claims.csv", seed=9)
+            experiment(audited.folder / "claims.csv", name="later", methods=METHODS[:1])
+            runs = run_ids(audited.client)
+            register(replace(audited, runs=runs), "claims ls_svm", against=2)
+
+    assert verify(audited.client, audited.ledger, tell=meanwhile).findings == ()
+
+
+class TestMlflowsOwnWays:
+    """What a platform does to any store of MLflow's."""
+
+    def test_a_version_that_mlflow_copied_to_another_model_is_none_of_ours(self, audited):
+        """With the tags of the original it was taken for a forged version, and nothing could settle it."""
+        audited.client.copy_model_version(f"models:/{MODEL}@champion", "production")
+        audited.client.set_registered_model_alias("production", "champion", "1")
+        assert found(audited) == ()
+
+    def test_a_version_that_mlflow_copied_into_a_model_of_ours_is_unknown_and_no_more(self, audited):
+        audited.client.create_registered_model("theirs")
+        audited.client.copy_model_version(f"models:/{MODEL}/1", MODEL)
+        assert [(one.kind, one.subject) for one in found(audited)] == [("unknown", f"{MODEL}/3")]
+
+    def test_a_run_in_the_bin_says_how_it_comes_back(self, audited):
+        run_id = audited.runs["claims ls_svm"]
+        audited.client.delete_run(run_id)
+        (removed,) = (one for one in found(audited) if one.kind == "removed")
+        command = "MLFLOW_TRACKING_URI=sqlite:///mlruns/mlflow.db mlflow runs restore --run-id"
+        assert removed.message == f"it is marked deleted in the store: `{command} {run_id}` undoes it"
+
+    def test_a_run_of_ones_own_in_the_bin_says_how_it_goes(self, audited):
+        run = audited.client.create_run(audited.client.get_experiment_by_name("claims").experiment_id)
+        audited.client.set_terminated(run.info.run_id)
+        audited.client.delete_run(run.info.run_id)
+        (inserted,) = found(audited)
+        assert "it is marked deleted, and `MLFLOW_TRACKING_URI=sqlite:///mlruns/mlflow.db mlflow gc` removes it" in (
+            inserted.message
+        )
 
 
 class TestClean:
