@@ -29,7 +29,7 @@ from tasks.retraining import (
     what_changed,
 )
 from tasks.stage import stage
-from tasks.track import TrackedRun, log_text, track_experiment, tracked_experiment
+from tasks.track import TrackedRun, log_text, track_decision, track_experiment, tracked_experiment
 from tasks.values import ExperimentResult, MethodResult, Prepared
 
 
@@ -110,8 +110,7 @@ def decide_and_log(
     made = challenge(
         config, prepared.dataset, prepared.refit, cell.all_models[-1], prepared.findings, opponent, replace_champion
     )
-    run.sections["decision"] = made.decision.as_dict()
-    log_text(run, "decision.json", json.dumps(made.decision.as_dict(), indent=2))
+    track_decision(run, made.decision)
     if made.profile is not None:
         log_text(run, PROFILE, json.dumps(made.profile.as_dict()))
     return made.decision

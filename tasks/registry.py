@@ -505,7 +505,12 @@ def _make_version(client: MlflowClient, model: str, details: dict[str, Any], kno
     model_id = details["tags"][f"{PREFIX}model_id"]
     for _ in range(len(known) + 1):
         made = client.create_model_version(
-            model, details["source"], details["run_id"], tags=details["tags"], model_id=model_id
+            model,
+            details["source"],
+            details["run_id"],
+            tags=details["tags"],
+            description=details["tags"][f"{PREFIX}reason"],
+            model_id=model_id,
         )
         if int(made.version) not in known:
             return int(made.version)

@@ -29,6 +29,7 @@ from aucsolvers.adapters import chains, unwrapped
 from tasks import numeric, plots, store
 from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
+from tasks.decide import Decision
 from tasks.facts import environment, git_state, processor, user_name
 from tasks.files import file_sha256
 from tasks.ledger import canonical
@@ -307,6 +308,14 @@ def track_experiment(run: TrackedRun, result: ExperimentResult, report: Path) ->
                 metrics.append(_metric(f"{cell.dataset}/{cell.method}/test_{metric}_mean", cell.mean_sd(metric)[0]))
     _log_metrics(run, metrics)
     run.client.log_artifact(run.run_id, str(report))
+
+
+def track_decision(run: TrackedRun, decision: Decision) -> None:
+    """Log a retraining's decision, and what each of its rules found as a metric: MLflow's search goes by these."""
+    run.sections["decision"] = decision.as_dict()
+    log_text(run, "decision.json", json.dumps(decision.as_dict(), indent=2))
+    found = {judged.rule: judged.value for judged in decision.judged if judged.value is not None}
+    _log_metrics(run, [_metric(f"decision/{rule}", value) for rule, value in found.items()])
 
 
 def dataset_input(dataset: Dataset) -> DatasetInput:

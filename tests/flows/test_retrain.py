@@ -115,6 +115,11 @@ class TestLife:
             outcome.version.tags["aucflow.retraining"]
         )
         assert run.info.status == "FINISHED"
+        found = {judged.rule: judged.value for judged in outcome.decision.judged}
+        assert found["min_auc"] > 0.5
+        for rule, value in found.items():
+            assert run.data.metrics[f"decision/{rule}"] == pytest.approx(value, abs=1e-12)
+        assert client().get_model_version("claims", "1").description == outcome.reason
         kept = Path(run.info.artifact_uri.removeprefix("file://"))
         assert json.loads((kept / "decision.json").read_text())["promote"] is True
         assert json.loads((kept / "retrain.json").read_text())["rules"]["min_positives"] == 5
