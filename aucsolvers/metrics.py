@@ -222,7 +222,7 @@ def tie_width(scores):
     remote row makes no others equal. But if it is less than 1e-5 of the scores' own size, it is what a solver left
     between scores that are one.
     """
-    rest = len(scores) // REMOTE
+    scores, rest = np.asarray(scores, dtype=np.float64), len(scores) // REMOTE
     low, high = np.partition(scores, (rest, len(scores) - 1 - rest))[[rest, len(scores) - 1 - rest]]
     spread, inner = scores.std(), high - low
     is_known = inner > SCORES_KNOWN_TO * np.median(np.abs(scores))

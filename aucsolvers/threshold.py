@@ -187,7 +187,7 @@ def left_out_scores(usual, splits, found, are_probabilities=False):
     shifted and stretched to the median and standard deviation that ``usual`` has on the rows that both were fitted on.
     Probabilities have one unit: stretched, they would leave [0, 1], and the cut with them.
     """
-    usual, scores = np.asarray(usual, dtype=np.float64), np.empty(len(usual))
+    scores = np.empty(len(usual))
     for (part, held_out), by_part in zip(splits, found, strict=True):
         scores[held_out] = by_part[held_out]
         if not are_probabilities:

@@ -18,7 +18,7 @@ from tasks.log import run_logger
 from tasks.progress import announce
 from tasks.report import write_report
 from tasks.store import FOLDER
-from tasks.track import TrackedRun, close_run, start_child, track, track_experiment, tracked_experiment
+from tasks.track import TrackedRun, close_run, reason_of, start_child, track, track_experiment, tracked_experiment
 from tasks.values import ExperimentResult, MethodResult, Prepared
 
 
@@ -79,16 +79,10 @@ def run_method(prepared: Prepared, method: MethodConfig, config: ExperimentConfi
         if is_stopped(error):
             close_run(child, "KILLED", "interrupted")
             raise KeyboardInterrupt from error
-        reason = _reason(error)
+        reason = reason_of(error)
         run_logger().error("%s %s failed: %s", prepared.dataset.name, method.label, reason)
         ended = {"run_id": child.run_id, "manifest_sha256": close_run(child, "FAILED", reason), "error": reason}
         return MethodResult(**(identity(prepared.dataset, method) | ended), seconds=time.perf_counter() - start)
     except BaseException:
         close_run(child, "KILLED", "interrupted")
         raise
-
-
-def _reason(error: BaseException) -> str:
-    """Return why a cell failed; a solver's or a sampler's own code that ends the process ends its cell alone."""
-    words = f"something called sys.exit({error.code!r})" if isinstance(error, SystemExit) else str(error)
-    return f"{type(error).__name__}: {words}"

@@ -280,7 +280,6 @@ def best_cut(rule: str) -> Callable[..., float]:
 
 def settled_gmean_threshold(y: np.ndarray, scores: np.ndarray) -> float:
     """Return the best threshold that is not between scores which only the last digits of a solver tell apart."""
-    scores = np.asarray(scores, dtype=np.float64)  # votes have no width
     return best_gmean_threshold(y, scores, tied_within=tie_width(scores))
 
 

@@ -22,7 +22,17 @@ from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifests import SHORTEST, find_run
 from tasks.pages import template
 from tasks.store import told_elsewhere
-from tasks.verify import DataFiles, all_data, data_sections, ledger_faults, model_faults, models_of, odd_arrays
+from tasks.verify import (
+    DataFiles,
+    all_data,
+    cells_of,
+    data_sections,
+    ledger_faults,
+    model_faults,
+    models_of,
+    odd_arrays,
+    odd_cell,
+)
 from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, name_of
 
 OK, CHANGED, MISSING, REPLACED, NOT_CHECKED = "ok", "changed", "missing", "replaced", "not checked"
@@ -202,17 +212,17 @@ def _check(auditor: RunAuditor, ledger: Ledger, run_id: str, deep: bool) -> _Che
         return _Checks(CheckedRun(run, None, _without_entry(run_id, run)), (), {})
     checked = auditor.check(entry, run)
     cells = {}
-    for cell in (checked.manifest or {}).get("cells", ())[:MOST_CELLS]:
-        own, subject = auditor.entries.get(cell["run_id"]), f"run {cell['run_id'][:8]}"
-        missing = (Discrepancy("missing", subject, "the ledger has no entry of this cell", "run", cell["run_id"]),)
-        cells[cell["run_id"]] = auditor.check(own, auditor.find(cell["run_id"])).found if own else missing
+    for cell in cells_of(checked.manifest)[:MOST_CELLS]:
+        own = auditor.entries.get(cell["run_id"])
+        found = auditor.check(own, auditor.find(cell["run_id"])).found if own else ()
+        cells[cell["run_id"]] = (*odd_cell(cell, auditor), *found)
     return _Checks(checked, tuple(_data_faults(auditor, ledger, checked, deep)), cells)
 
 
 def _data_faults(auditor: RunAuditor, ledger: Ledger, checked: CheckedRun, deep: bool) -> list[Discrepancy]:
     """Return what is wrong with the data that a run was made of."""
     data = DataFiles()
-    data.take(checked)
+    data.take(checked.manifest)
     found = list(data.check())
     if any(not one.is_note for one in found):  # or replaced or moved, and a later run was made of what is there now
         # all, not the later entries: an entry tells of a run's end, and a later run may have ended before

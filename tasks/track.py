@@ -122,7 +122,7 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
         _log_inputs(run, datasets)
         yield run
     except Exception as error:
-        close_run(run, "FAILED", _reason(error))
+        close_run(run, "FAILED", reason_of(error))
         raise
     except BaseException as error:
         close_run(run, "KILLED", "interrupted")
@@ -517,5 +517,7 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+def reason_of(error: BaseException) -> str:
+    """Return why a run failed; a solver's or a sampler's own code that ends the process ends its cell alone."""
+    words = f"something called sys.exit({error.code!r})" if isinstance(error, SystemExit) else str(error)
+    return f"{type(error).__name__}: {words}"

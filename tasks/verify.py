@@ -71,14 +71,14 @@ def verify(
     data, cells = DataFiles(deep), list[dict[str, Any]]()
     for checked in check_runs(auditor, ledger, tell):
         found += checked.found
-        data.take(checked)
-        cells += told_cells(checked)
-    found += odd_cells(cells, auditor)
+        data.take(checked.manifest)
+        cells += cells_of(checked.manifest)
+    found += (odd for cell in cells for odd in odd_cell(cell, auditor))
     found += unknown_models(auditor)
     for run_id, entry in ledger.last_of_runs().items():
         if run_id not in auditor.entries:  # it ended meanwhile, and may have been made of newer data
             with suppress(MlflowException):
-                data.take(CheckedRun(None, auditor.manifest(entry), ()))
+                data.take(auditor.manifest(entry))
     data.take_entries(ledger)
     found += data.check()
     found += registry_faults(client, ledger, auditor)
@@ -165,24 +165,23 @@ def _unknown_run(run: Run, homes: set[str], counts: Counter[str]) -> Iterator[Di
         yield Discrepancy("inserted", name_of(run), words, "run", run.info.run_id)
 
 
-def told_cells(checked: CheckedRun) -> list[dict[str, Any]]:
-    """Return the cells of an experiment, with the digest of each one's manifest, as its own manifest has them."""
-    return (checked.manifest or {}).get("cells", [])
+def cells_of(manifest: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the cells of an experiment as its manifest has them, each with its own manifest's digest; else none."""
+    return (manifest or {}).get("cells", [])
 
 
-def odd_cells(cells: list[dict[str, Any]], auditor: RunAuditor) -> Iterator[Discrepancy]:
-    """Yield the cells of which the ledger tells otherwise than the manifest of their experiment.
+def odd_cell(cell: dict[str, Any], auditor: RunAuditor) -> Iterator[Discrepancy]:
+    """Yield what the ledger tells of a cell otherwise than the manifest of its experiment.
 
     So a run that was made one without a manifest shows: there is nothing of its own that it could be held against.
     """
-    for cell in cells:
-        subject, entry = f"run {cell['run_id'][:8]}", auditor.entries.get(cell["run_id"])
-        if entry is None:
-            words = "its experiment's manifest tells of it, the ledger has no entry"
-            yield Discrepancy("missing", subject, words, "run", cell["run_id"])
-        elif entry.data.get("manifest_sha256") != cell["manifest_sha256"]:
-            words = f"its experiment's manifest has {str(cell['manifest_sha256'])[:16]}… as that of its manifest"
-            yield Discrepancy("changed", f"{subject}, entry {entry.seq}", words, "run", cell["run_id"])
+    subject, entry = f"run {cell['run_id'][:8]}", auditor.entries.get(cell["run_id"])
+    if entry is None:
+        words = "its experiment's manifest tells of it, the ledger has no entry"
+        yield Discrepancy("missing", subject, words, "run", cell["run_id"])
+    elif entry.data.get("manifest_sha256") != cell["manifest_sha256"]:
+        words = f"its experiment's manifest has {str(cell['manifest_sha256'])[:16]}… as that of its manifest"
+        yield Discrepancy("changed", f"{subject}, entry {entry.seq}", words, "run", cell["run_id"])
 
 
 def unknown_models(auditor: RunAuditor) -> Iterator[Discrepancy]:
@@ -216,13 +215,13 @@ class DataFiles:
         self.addresses: dict[str, str] = {}  # data set -> where a run of it keeps its artifacts
         self.read_again: set[tuple[str, str]] = set()  # path and digest that an entry of the ledger tells of
 
-    def take(self, checked: CheckedRun) -> None:
-        """Note down what a run was made of."""
-        if checked.manifest is None:
+    def take(self, manifest: dict[str, Any] | None) -> None:
+        """Note down what a run was made of, by its manifest."""
+        if manifest is None:
             return
-        own = checked.manifest["run"]
+        own = manifest["run"]
         outermost = next(iter(own["parents"]), own["run_id"])  # it read the data, the runs inside it only began later
-        for section in data_sections(checked.manifest):
+        for section in data_sections(manifest):
             self._take_section(section, outermost, min(own["started"], self.started.get(outermost, own["started"])))
             self.addresses[section["sha256"]] = own["artifact_uri"]
 
@@ -299,7 +298,7 @@ def all_data(auditor: RunAuditor, ledger: Ledger) -> DataFiles:
     """Return the raw files of all runs that the ledger vouches for, and of its own entries."""
     data = DataFiles()
     for entry in auditor.entries.values():
-        data.take(CheckedRun(None, auditor.manifest(entry), ()))
+        data.take(auditor.manifest(entry))
     data.take_entries(ledger)
     return data
 

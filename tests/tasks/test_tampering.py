@@ -16,6 +16,7 @@ import pytest
 from audited import forget
 
 from tasks.ledger import Ledger, LedgerEntry, canonical
+from tasks.story import CHANGED, tell
 from tasks.verify import verify
 
 pytestmark = pytest.mark.slow
@@ -238,6 +239,9 @@ def test_a_run_that_is_made_one_without_a_manifest(audited, tmp_path, names):
     cell = audited.runs["claims ls_svm"]
     entry = audited.ledger.last_of_runs()[cell].seq
     assert ((f"run {cell[:8]}, entry {entry}", "its") in found) == ("claims" not in names)
+    if "claims" not in names:
+        (line,) = (one for one in tell(audited.client, audited.ledger, "claims").lines if cell[:8] in one.text)
+        assert line.state == CHANGED
 
 
 def test_a_run_that_ended_without_a_manifest(audited, tmp_path):

@@ -24,7 +24,7 @@ from tasks.files import file_sha256
 from tasks.recovery import PROCESS, end_interrupted_runs, this_process
 from tasks.story import tell
 from tasks.verify import DataFiles, odd_arrays, recorded_source, verify
-from tasks.verify_runs import CheckedRun, _changed
+from tasks.verify_runs import _changed
 
 
 def found(audited, deep=False):
@@ -504,7 +504,7 @@ class TestData:
         section = {"name": "a9a", "sha256": "1" * 64, "raw": [file]}
         place = "mlruns/artifacts/a9a/a/artifacts"
         run = {"run_id": "a", "parents": [], "started": "2026-03-01T12:00:00.000+00:00", "artifact_uri": place}
-        data.take(CheckedRun(None, {"run": run, "data": section}, ()))
+        data.take({"run": run, "data": section})
         one = the_only(data.check())
         assert (one.kind, one.is_note) == ("missing", True)
         assert source in one.message
