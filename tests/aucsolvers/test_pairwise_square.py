@@ -29,9 +29,14 @@ def overlapping(n_pos=8, n_neg=21, d=5, seed=0):
     return rng.normal(size=(n_pos + n_neg, d)) + 0.5 * (y[:, None] > 0) + 2.0, y
 
 
+def differences(X, y):
+    """The difference of every pair."""
+    return (X[y > 0][:, None, :] - X[y <= 0][None, :, :]).reshape(-1, X.shape[1])
+
+
 def enumerated_optimum(X, y, lam):
     """Ridge regression of 1 on every pair's difference: (Z'Z/k + lam I) w = Z'1/k."""
-    Z = (X[y > 0][:, None, :] - X[y <= 0][None, :, :]).reshape(-1, X.shape[1])
+    Z = differences(X, y)
     return np.linalg.solve(Z.T @ Z / len(Z) + lam * np.eye(X.shape[1]), Z.mean(axis=0))
 
 
@@ -63,9 +68,11 @@ class TestOptimum:
         # distinct eigenvalues: at most n - 1 and lam itself, so exact arithmetic needs at most n steps; the
         # preconditioner makes lam's eigenspace less uniform, hence twice that
         assert model.status_ == "converged" and model.n_iter_ <= 2 * len(y)
-        exact = enumerated_optimum(X, y, 1e-2)
-        # rounding: both sum terms of the size of Q(0) = 1/2, and on some processors the enumerated one is 4e-19 above
-        assert -1e-16 <= model.objective_ - pairwise_square_objective(exact, X, y, 1e-2) <= 1e-10
+        # Q(w) - min Q is a square; the difference of the two values would be their last digits, of either sign
+        w = model.coef_.ravel()
+        rest = w - enumerated_optimum(X, y, 1e-2)
+        assert 0.5 * ((differences(X, y) @ rest) ** 2).mean() + 0.5e-2 * rest @ rest <= 1e-10
+        assert model.objective_ == pytest.approx(pairwise_square_objective(w, X, y, 1e-2), rel=1e-12)
 
     @pytest.mark.parametrize("lam", [1.0, 1e-6])
     def test_wide_data_take_some_n_iterations_whatever_the_scales(self, lam):
