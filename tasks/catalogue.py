@@ -320,6 +320,12 @@ def _imported(kind: str, path: str) -> Entry:
         hint = _as_sampler(path) if kind == "solver" and hasattr(found, "fit_resample") else " Name another."
         raise BadInput(f"Expected a class with {words} as {kind}, got '{path}'.{hint}")
     entry = Entry(f"{module}:{name}", f"{name} of {module.partition('.')[0]}")
+    _check_usual(entry, kind, path)
+    return entry
+
+
+def _check_usual(entry: Entry, kind: str, path: str) -> None:
+    """Refuse a class that cannot be made without arguments, or a solver that is no classifier."""
     try:
         usual = entry.build()
         usual.get_params(deep=False)
@@ -332,7 +338,6 @@ def _imported(kind: str, path: str) -> Entry:
             f"Expected a classifier of scikit-learn's kind (a BaseEstimator), which learns from labels, as {kind}, got "
             f"'{path}'. Name another."
         )
-    return entry
 
 
 def _instead(kind: str, path: str, error: BaseException) -> str:

@@ -52,8 +52,6 @@ def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
     X = converted.table.X
     frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame()
     missing = {name: int(count) for name, count in frame.isna().sum().items() if count}
-    given = {name: converted.renamed.get(name, name) for name in frame}
-    shared = Counter(given.values())
     return Dataset(
         name=raw.name,
         raw=raw,
@@ -69,11 +67,18 @@ def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
         text_columns=tuple(name for name in frame if frame[name].dtype == object),
         missing_cells=missing,
         columns=tuple(frame),
-        renamed={name: given[name] for name in frame if name in converted.renamed and shared[given[name]] > 1},
+        renamed=_shared_names(frame, converted.renamed),
         empty_columns=converted.dropped,
         provenance=_provenance(raw, converted),
         layout=converted.layout,
     )
+
+
+def _shared_names(frame: pd.DataFrame, renamed: dict[str, str]) -> dict[str, str]:
+    """Return, of the columns that were renamed, those whose name in the file is another's too."""
+    given = {name: renamed.get(name, name) for name in frame}
+    shared = Counter(given.values())
+    return {name: given[name] for name in frame if name in renamed and shared[given[name]] > 1}
 
 
 def _provenance(raw: RawFile, converted: _Converted) -> Provenance:
