@@ -28,7 +28,7 @@ from aucsolvers._params import (
     check_non_negative,
     check_positive,
 )
-from aucsolvers._rows import FULL, checked_rows, filled_up, squared_norms
+from aucsolvers._rows import FULL, checked_rows, filled_up, row_scores, squared_norms
 from aucsolvers._transaction import transactional
 from aucsolvers.kernel_svm import origin_of, scale_gamma
 from aucsolvers.process import one_thread_in_shared_pools
@@ -197,6 +197,15 @@ class KernelFeatures(FormerNames, ClassNamePrefixFeaturesOutMixin, TransformerMi
                 rows = self._moved(X[block])
                 features[block] = self.nystroem_.transform(filled_up(rows))[: rows.shape[0]] - self.origin_
         return features
+
+    def are_landmarks(self, X):
+        """Return which of the rows X are landmarks, or equal to one: a boolean array of shape (n_samples,)."""
+        check_is_fitted(self)
+        X = checked_rows(validate_rows(self, X))
+        # equal rows have the same bits of a product with random numbers, and hardly others do
+        probe, starts = np.random.default_rng(0).normal(size=X.shape[1]), range(0, X.shape[0], BLOCK_ROWS)
+        keys = [row_scores(self._moved(X[start : start + BLOCK_ROWS]), probe) for start in starts]
+        return np.isin(np.concatenate(keys), row_scores(self.nystroem_.components_, probe))
 
     def _refuse_overflow(self, landmarks):
         """Raise ValueError if a power of the largest product is no number: of no use to an eigenvalue decomposition."""

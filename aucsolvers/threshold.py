@@ -1,17 +1,23 @@
 """Where scores are cut: at the largest G-mean on scores by models that were fitted without the row."""
 
+from typing import NamedTuple
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags, indexable  # the first has no public twin for frames of any kind
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from aucsolvers._base import BinaryScorer, two_labels
 from aucsolvers._params import as_generator, check_count
 from aucsolvers._transaction import transactional
-from aucsolvers.adapters import PassesNothingOn, ProbabilityScorer, scores_by_probability, take_columns
+from aucsolvers.adapters import PassesNothingOn, ProbabilityScorer, chains, scores_by_probability, take_columns
+from aucsolvers.approximation import KernelFeatures
 from aucsolvers.committee import spread_of
 from aucsolvers.metrics import best_gmean_threshold, smoothed_gmean_threshold
+
+FEWEST = 5  # rows to take a unit from
 
 
 class GMeanThreshold(PassesNothingOn, BinaryScorer):
@@ -55,8 +61,10 @@ class GMeanThreshold(PassesNothingOn, BinaryScorer):
     -----
     A pairwise loss does not see a constant that is added to all scores, and in a narrow kernel a row weighs the more in
     its own score, the fewer rows there are. So each fold's scores are shifted and stretched: its model and
-    ``estimator_`` have one median and one standard deviation on the rows that both were fitted on. Probabilities are
-    taken as they are.
+    ``estimator_`` have one median and one standard deviation on the rows that both were fitted on or, behind
+    KernelFeatures, on those that are landmarks of neither, if there are at least 5: a narrow kernel knows its landmarks
+    by heart and others hardly, and of fewer rows they are a larger part. (Not behind a sampler that is asked again: the
+    rows that it dropped are no landmarks either, and tell enough.) Probabilities are taken as they are.
 
     Cost: one fit and ``n_folds`` fits without a fold, of sampler and model. GeometricUnderSampler's width of a Gaussian
     kernel is settled once; ZOVR's fits are made by the exact linear solver in the coordinates of its basis, a few
@@ -100,8 +108,10 @@ class GMeanThreshold(PassesNothingOn, BinaryScorer):
         seed = int(as_generator(self.random_state).integers(2**31))
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         splits = list(folds.split(signs[kept], signs[kept]))
-        found = self._scores_without(_safe_indexing(X, kept), y[kept], [part for part, _ in splits])
-        scores[kept] = left_out_scores(scores[kept], splits, found, scores_by_probability(self.estimator_))
+        X_kept = _safe_indexing(X, kept)
+        found = self._scores_without(X_kept, y[kept], [part for part, _ in splits])
+        usual = Scores(scores[kept], self._landmarks(self.estimator_, X_kept))
+        scores[kept] = left_out_scores(usual, splits, found, scores_by_probability(self.estimator_))
         self.left_out_scores_, self.threshold_ = scores, smoothed_gmean_threshold(signs, scores)
         return self
 
@@ -123,12 +133,12 @@ class GMeanThreshold(PassesNothingOn, BinaryScorer):
         return kept
 
     def _scores_without(self, X, y, parts):
-        """Yield, for each part of the rows, all rows' scores by sampler and model fitted on the part."""
+        """Yield, for each part of the rows, all rows' Scores by sampler and model fitted on the part."""
         makes = self._resamples and not hasattr(self.sampler_, "kept_of_parts")
         if self._resamples and not makes:
             parts = list(self.sampler_.kept_of_parts(X, y, parts))
         if not makes and hasattr(self.estimator_, "scores_of_parts"):
-            yield from self.estimator_.scores_of_parts(X, y, parts)
+            yield from map(Scores, self.estimator_.scores_of_parts(X, y, parts))
             return
         settled = {"gamma": self.estimator_.gamma_} if hasattr(self.estimator_, "gamma_") else {}
         for part in parts:
@@ -138,7 +148,11 @@ class GMeanThreshold(PassesNothingOn, BinaryScorer):
             scorer = self._scorer()
             if settled:
                 scorer.set_params(**settled)
-            yield scorer.fit(X_part, y_part).decision_function(X)
+            scorer.fit(X_part, y_part)
+            yield Scores(scorer.decision_function(X), self._landmarks(scorer, X))
+
+    def _landmarks(self, scorer, X):
+        return None if self._resamples else landmarks(scorer, X)
 
     def _resample(self, X, y, n_folds):
         try:
@@ -180,20 +194,54 @@ def choice_stands(sampler):
     return isinstance(sampler, RandomUnderSampler)
 
 
-def left_out_scores(usual, splits, found, are_probabilities=False):
-    """Return each row's score by the model of its split, in the unit of ``usual``, a model of all rows.
+class Scores(NamedTuple):
+    """A model's scores of some rows, and which of these are its landmarks; None where a model has no such thing."""
 
-    ``splits`` are pairs of rows fitted on and rows left out, ``found`` all rows' scores by the model of each. It is
-    shifted and stretched to the median and standard deviation that ``usual`` has on the rows that both were fitted on.
-    Probabilities have one unit: stretched, they would leave [0, 1], and the cut with them.
+    values: np.ndarray
+    landmarks: np.ndarray | None = None
+
+
+def landmarks(scorer, X):
+    """Return which of the rows X span the kernel features of a fitted Pipeline, or of a committee's; None without."""
+    if not isinstance(scorer, Pipeline):
+        return None
+    found = [_landmarks_of_chain(chain, X) for chain in chains(scorer)]
+    found = [rows for rows in found if rows is not None]
+    return np.any(found, axis=0) if found else None
+
+
+def _landmarks_of_chain(chain, X):
+    for step in chain[:-1]:
+        if isinstance(step, KernelFeatures):
+            return step.are_landmarks(X)
+        X = step.transform(X)
+    return None
+
+
+def left_out_scores(usual, splits, found, are_probabilities=False):
+    """Return each row's score by the model of its split, in the unit of ``usual``, the Scores of a model of all rows.
+
+    ``splits`` are pairs of rows fitted on and rows left out, ``found`` all rows' Scores by the model of each. They are
+    shifted and stretched to the median and standard deviation of ``usual`` on the rows that both were fitted on or,
+    behind kernel features, on those that are landmarks of neither. Probabilities have one unit: stretched, they would
+    leave [0, 1], and the cut with them.
     """
-    scores = np.empty(len(usual))
+    scores = np.empty(len(usual.values))
     for (part, held_out), by_part in zip(splits, found, strict=True):
-        scores[held_out] = by_part[held_out]
+        scores[held_out] = by_part.values[held_out]
         if not are_probabilities:
-            own_units = standardised(by_part[held_out], by_part[part])
-            scores[held_out] = own_units * usual[part].std() + np.median(usual[part])
+            alike = _scored_alike(part, usual.landmarks, by_part.landmarks)
+            own_units = standardised(by_part.values[held_out], by_part.values[alike])
+            scores[held_out] = own_units * usual.values[alike].std() + np.median(usual.values[alike])
     return scores
+
+
+def _scored_alike(part, *landmarks):
+    """Return the rows on which two models, one of all rows and one of a part, have one unit."""
+    if any(rows is None for rows in landmarks):
+        return part
+    neither = np.flatnonzero(~np.any(landmarks, axis=0))
+    return neither if len(neither) >= FEWEST else part
 
 
 def standardised(scores, fitted):

@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from aucsolvers.adapters import ScoreColumn, scores_by_probability
-from aucsolvers.threshold import left_out_scores
+from aucsolvers.threshold import Scores, landmarks, left_out_scores
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.convert import load
 from tasks.fit import Samples, fit_scorer
@@ -88,8 +88,7 @@ def out_of_fold_scores(
 
     Of several candidates it is the score of their committee.
 
-    A fold's scores are shifted and stretched so that its model and ``model`` have one median and one standard deviation
-    on the rows that both were fitted on. Probabilities are taken as they are.
+    A fold's scores are in the unit of ``model``'s, as ``left_out_scores`` tells; probabilities are taken as they are.
     """
     if not divisions:
         raise ValueError(
@@ -97,17 +96,24 @@ def out_of_fold_scores(
             "got fewer. Leave them out."
         )
     train = table.rows(split.train)
-    usual, stands = np.asarray(model.decision_function(train.X), dtype=np.float64), sampler_stands(method)
+    stands = sampler_stands(method)
+    usual = _scored(model, train.X, stands)
     kept = _kept(train, split, samples, config) if stands else np.ones(len(train.y), dtype=bool)
-    scores = usual.copy()
+    scores = usual.values.copy()
     for inner in divisions:
         own, part = seed_for(seed, "calibration", inner.fold), Split(inner.fold, split.train[inner.train], inner.test)
         parts = _samples_of_part(table, part, samples, stands, method, config, own)
-        found = fit_scorer(table, part, parts, method, candidates, own).decision_function(train.X)
+        found = _scored(fit_scorer(table, part, parts, method, candidates, own), train.X, stands)
         left_out, both = inner.test[kept[inner.test]], inner.train[kept[inner.train]]
         as_they_are = scores_by_probability(model)
         scores[left_out] = left_out_scores(usual, [(both, left_out)], [found], as_they_are)[left_out]
     return scores
+
+
+def _scored(model: Pipeline, X: Any, stands: bool) -> Scores:
+    """Return the scores of rows; without landmarks behind a sampler that is asked again, as in GMeanThreshold."""
+    scores = np.asarray(model.decision_function(X), dtype=np.float64)
+    return Scores(scores, landmarks(model, X) if stands else None)
 
 
 def _samples_of_part(

@@ -223,6 +223,18 @@ def test_frames_asked_of_all_transformers_do_not_reach_inside(rings):
     assert np.array_equal(model.transform(X), usual.transform(X))
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+@pytest.mark.parametrize("layout", [np.asarray, np.float32, sparse.csr_array, sparse.csc_array], ids=str)
+def test_landmarks_are_known_among_other_rows_and_so_are_their_copies(kernel, layout, monkeypatch):
+    monkeypatch.setattr("aucsolvers.approximation.BLOCK_ROWS", 32)
+    rows = np.random.default_rng(0).normal(size=(120, 5)).astype(np.float32)
+    features = KernelFeatures(kernel, n_components=30, random_state=0).fit(layout(rows[20:]))
+    marks = 20 + features.landmarks_
+    rows[3:9] = rows[marks[0]]
+    order = np.random.default_rng(1).permutation(120)
+    assert np.array_equal(features.are_landmarks(layout(rows[order])), np.isin(order, [*marks, *range(3, 9)]))
+
+
 def test_several_targets_are_no_classes_to_draw_from(rings):
     X, y = rings
     several = KernelFeatures(n_components=9, random_state=0).fit(X, np.column_stack([y, -y]))
