@@ -18,7 +18,7 @@ from mlflow.exceptions import MlflowException
 from tasks.errors import BadInput, nearest
 from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifest import FILE, SCHEMA
-from tasks.runs import PARENT, newest_first
+from tasks.runs import PARENT, all_experiments, newest_first
 from tasks.store import artifact_folder, existing, ledger, mlflow_command
 
 COMMON: dict[str, type] = {"run": dict, "config": dict, "store": dict, "code": dict, "environment": dict}
@@ -120,7 +120,7 @@ def _by_name(client: MlflowClient, text: str) -> Run:
             f"Expected an experiment with runs, got '{text}', which {'has none, or only deleted ones' * is_active}"
             f"{'is deleted' * (not is_active)}: `{mlflow_command()} {one if is_active else whole}"
         )
-    names = [run.info.run_name for run in family] + [one.name for one in client.search_experiments()]
+    names = [run.info.run_name for run in family] + [one.name for one in all_experiments(client)]
     raise BadInput(
         f"Expected a run's id, at least {SHORTEST} letters of it, a name in the newest experiment, or an experiment's "
         f"name; found no '{text}'.{nearest(text, names) or ' `aucflow list runs` shows the runs.'}"
@@ -135,7 +135,7 @@ def children(client: MlflowClient, parent: Run) -> list[Run]:
 
 
 def _experiments(client: MlflowClient) -> list[str]:
-    return [experiment.experiment_id for experiment in client.search_experiments()]
+    return [experiment.experiment_id for experiment in all_experiments(client)]
 
 
 def _newest_parent(client: MlflowClient, experiments: list[str]) -> Run | None:

@@ -17,7 +17,7 @@ from mlflow.utils.time import get_current_time_millis
 
 from tasks.files import locked
 from tasks.ledger import Ledger
-from tasks.runs import PARENT
+from tasks.runs import PARENT, all_experiments, all_pages
 from tasks.store import told_elsewhere
 
 PROCESS = "aucflow.process"  # the tag of a run: host, number and start of the process that writes it
@@ -123,8 +123,8 @@ def _facts(run: Run, status: str, end_time: int) -> dict[str, object]:
 
 def _open_runs(client: MlflowClient) -> Iterator[Run]:
     """Yield the runs of ours that the store has as running, children before their parents."""
-    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    experiments = [experiment.experiment_id for experiment in all_experiments(client)]
     if not experiments:
         return
-    found = client.search_runs(experiments, "attributes.status = 'RUNNING'", max_results=1000)
+    found = all_pages(client.search_runs, experiments, "attributes.status = 'RUNNING'")
     yield from sorted(found, key=lambda run: PARENT not in run.data.tags)

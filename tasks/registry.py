@@ -122,6 +122,27 @@ def as_registered(ledger: Ledger, version: Version) -> Version:
     return replace(version, tags=version.tags | told)
 
 
+def told_by(client: MlflowClient, ledger: Ledger, model: str) -> str | None:
+    """Return the place of the ledger that tells of a model's newest version, if this one registered none of them.
+
+    None as well where a version that says that it is ours names no other ledger.
+    """
+    if registered(ledger, model):
+        return None
+    places = [told_elsewhere(version.tags) for version in claimed(versions(client, model))]
+    return places[-1] if places and all(places) else None
+
+
+def claimed(found: tuple[Version, ...]) -> tuple[Version, ...]:
+    """Return which of a model's versions say that they are ours."""
+    return tuple(
+        version
+        for version in found
+        # a version that MLflow copied from another model, tags and all, is where that one is
+        if any(tag.startswith(PREFIX) for tag in version.tags) and not version.source.startswith("models:/")
+    )
+
+
 def moved_by_hand(client: MlflowClient, ledger: Ledger, model: str) -> tuple["Disagreement", ...]:
     """Return the aliases that are not where the ledger left them; none of a model of which it knows no version."""
 
@@ -137,13 +158,23 @@ def moved_by_hand(client: MlflowClient, ledger: Ledger, model: str) -> tuple["Di
 
 
 def check_agreement(client: MlflowClient, ledger: Ledger, model: str) -> None:
-    """Raise RunFailed where another than the ledger's version would be taken for the champion."""
+    """Raise RunFailed where another than the ledger's version would be taken for the champion.
+
+    And BadInput for a model of which another folder's ledger tells: that one would not know who serves.
+    """
+    if place := told_by(client, ledger, model):
+        raise BadInput(
+            f"Expected a model of this folder's, or a new one, got '{model}': the ledger in {place} tells of it. "
+            "Retrain it there, or choose another name."
+        )
     odd = moved_by_hand(client, ledger, model)
     if odd:
+        # a version that the ledger does not know cannot be kept
+        keeps = ", `--to registry` keeps them" * (set(_aliases(client, model).values()) <= {*registered(ledger, model)})
         raise RunFailed(
             f"Expected the aliases of '{model}' where the ledger left them, got {'; '.join(o.message for o in odd)}. "
             f"Something else than aucflow in this folder moved them: `aucflow settle {model} --to ledger` moves them "
-            "back, `--to registry` keeps them."
+            f"back{keeps}."
         )
 
 
@@ -321,8 +352,8 @@ def settle(client: MlflowClient, ledger: Ledger, model: str, to: Literal["ledger
         book, held = _Book(ledger, model), _aliases(client, model)
         if not book.registered:
             _check_told(client, ledger, model)
-        there = {one.number for one in versions(client, model)}
-        gone = sorted(book.standing - there)
+        there = {one.number: one for one in versions(client, model)}
+        gone = sorted(book.standing - there.keys())
         odd = [alias for alias in ALIASES if held.get(alias) != book.aliases.get(alias)]
         _check_settles(book, model, [] if to == "ledger" else odd, held, bool(odd or gone or book.findings))
         back = {alias: book.aliases.get(alias) for alias in odd if to == "ledger"}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import Run
+from mlflow.entities import Experiment, Run, ViewType
 
 PARENT = "mlflow.parentRunId"  # the tag by which MLflow knows a run's parent
 MOST = 100
@@ -26,7 +26,7 @@ class RunRow:
 
 def list_runs(client: MlflowClient, most: int = MOST) -> Iterator[RunRow]:
     """Yield the newest runs of all experiments: so many that have no parent, each with its children."""
-    experiments = {e.experiment_id: e.name for e in client.search_experiments()}
+    experiments = {one.experiment_id: one.name for one in all_experiments(client)}
     children: dict[str, list[Run]] = {}
     listed = 0
     for run in newest_first(client, list(experiments)):
@@ -40,6 +40,11 @@ def list_runs(client: MlflowClient, most: int = MOST) -> Iterator[RunRow]:
         listed += 1
         if listed == most:
             return
+
+
+def all_experiments(client: MlflowClient, view: int = ViewType.ACTIVE_ONLY) -> Iterator[Experiment]:
+    """Yield the experiments of a store, which may be shared by many, a page at a time."""
+    yield from all_pages(client.search_experiments, view_type=view)
 
 
 def newest_first(client: MlflowClient, experiments: list[str]) -> Iterator[Run]:

@@ -30,6 +30,7 @@ from tasks.verify import (
     ledger_faults,
     model_faults,
     models_of,
+    models_told,
     odd_arrays,
     odd_cell,
 )
@@ -87,10 +88,9 @@ def tell(client: MlflowClient, ledger: Ledger, target: str, deep: bool = False) 
     found = list(faults)
     if version is None:
         run_id = _run_id(client, ledger, target)
-    elif version[0] not in models_of(client, ledger):
+    elif why := _not_ours(client, ledger, version[0]):
         run_id = next(one.run_id for one in registry.versions(client, version[0]) if one.number == version[1])
-        words = f"{version[0]}/{version[1]}, by something else than aucflow"
-        lines.append(Line("register", words, {}, NOT_CHECKED, "the ledger knows no version of this model"))
+        lines.append(Line("register", f"{version[0]}/{version[1]}", {}, NOT_CHECKED, why))
     else:
         found += model_faults(client, ledger, version[0], auditor)
         entries = [entry for entry in ledger.entries() if entry.subject == "/".join(map(str, version))]
@@ -128,6 +128,14 @@ def _version(client: MlflowClient, ledger: Ledger, target: str) -> tuple[str, in
             "See `aucflow list models`."
         )
     return model, int(number)
+
+
+def _not_ours(client: MlflowClient, ledger: Ledger, model: str) -> str:
+    """Return why a model is not to be held against this folder's ledger, nothing if it is."""
+    if model not in models_of(client, ledger):
+        return "by something else than aucflow: the ledger knows no version of this model"
+    place = None if model in models_told(ledger) else registry.told_by(client, ledger, model)
+    return f"the ledger in {place} tells of it" if place else ""
 
 
 def _run_id(client: MlflowClient, ledger: Ledger, target: str) -> str:

@@ -370,7 +370,7 @@ def registry_faults(client: MlflowClient, ledger: Ledger, auditor: RunAuditor) -
         return
     elsewhere, told = Counter[str](), _told_here(ledger)
     for model in models:
-        if model not in told and (place := _place_of_ledger(client, model)):
+        if model not in told and (place := registry.told_by(client, ledger, model)):
             elsewhere[place] += 1
             continue
         auditor.counts["models"] += 1
@@ -439,7 +439,8 @@ def _model_of(content: dict[str, Any] | None) -> dict[str, Any]:
 def models_of(client: MlflowClient, ledger: Ledger) -> list[str]:
     """Return the models that the ledger tells of, or that have a version which says that it is ours."""
     told = _told_here(ledger)
-    return sorted(told | {name for name in registry.models(client) if name not in told and _claims(client, name)})
+    others = (name for name in registry.models(client) if name not in told)
+    return sorted(told | {name for name in others if registry.claimed(registry.versions(client, name))})
 
 
 def models_told(ledger: Ledger) -> set[str]:
@@ -451,19 +452,3 @@ def _told_here(ledger: Ledger) -> set[str]:
     """Return them, and that of a change that is under way."""
     intent = registry.pending(ledger)
     return models_told(ledger) | ({intent.model} if intent else set())
-
-
-def _claims(client: MlflowClient, model: str) -> tuple[registry.Version, ...]:
-    """Return the versions of a model that say that they are ours."""
-    return tuple(
-        version
-        for version in registry.versions(client, model)
-        # a version that MLflow copied from another model, tags and all, is where that one is
-        if any(tag.startswith(registry.PREFIX) for tag in version.tags) and not version.source.startswith("models:/")
-    )
-
-
-def _place_of_ledger(client: MlflowClient, model: str) -> str | None:
-    """Return where the ledger of a model's newest version is, if that of each is another folder's."""
-    places = [store.told_elsewhere(version.tags) for version in _claims(client, model)]
-    return places[-1] if places and all(places) else None

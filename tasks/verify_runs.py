@@ -29,7 +29,7 @@ from tasks.manifest import FILE, SIGNATURE, inputs_of, metric_summary, utc
 from tasks.manifests import BadManifest, manifest_bytes, parse_manifest
 from tasks.recovery import PROCESS
 from tasks.registry import LEFT_BY_READERS
-from tasks.runs import PARENT
+from tasks.runs import PARENT, all_experiments
 from tasks.signing import public_keys
 from tasks.signing import verify as verify_signature
 
@@ -105,7 +105,7 @@ class RunAuditor:
         self.counts: Counter[str] = Counter()
         self.public_keys = public_keys()
         self.histories = Histories(client)
-        found = client.search_experiments(view_type=ViewType.ALL)
+        found = all_experiments(client, ViewType.ALL)
         self.experiments: dict[str, Experiment] = {one.experiment_id: one for one in found}
         self.homes: set[str] = set()  # the experiments of the runs whose manifests the ledger vouches for
         self.vouched: set[str] = set()  # these runs

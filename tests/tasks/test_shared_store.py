@@ -4,14 +4,17 @@ import json
 import os
 import sqlite3
 from contextlib import closing, contextmanager
+from functools import partialmethod
 
 import pytest
 from audited import ADDRESS, METHODS, Audited, claims, experiment, inside, register
 from mlflow import MlflowClient
 
 from tasks import registry, store
-from tasks.errors import RunFailed
+from tasks.errors import BadInput, RunFailed
+from tasks.manifests import find_run
 from tasks.recovery import PROCESS, end_interrupted_runs, this_process
+from tasks.runs import list_runs
 from tasks.story import NOT_CHECKED, tell
 from tasks.verify import verify
 
@@ -55,6 +58,12 @@ def place(folder):
         return store.ledger_place()
 
 
+def killed_process():
+    """One of the number of this one, which began before it."""
+    host, number, start = this_process().rsplit(":", 2)
+    return f"{host}:{number}:{int(start) + 1}"
+
+
 def test_each_is_verified_by_its_own_ledger_and_says_where_the_others_are(folders):
     with closing(sqlite3.connect(folders[0].folder.parent / "mlflow.db")) as database:
         assert database.execute("SELECT count(*) FROM datasets").fetchone() == (1,), "MLflow keeps one row for both"
@@ -90,9 +99,8 @@ def test_a_row_that_two_have_in_common_is_both_ledgers_to_find_changed(folders):
 
 def test_an_interrupted_run_is_ended_where_it_began(folders):
     fraud, churn = folders
-    host, number, start = this_process().rsplit(":", 2)
     with at_work(fraud.folder):
-        tags = {PROCESS: f"{host}:{number}:{int(start) + 1}", store.LEDGER: store.ledger_place()}
+        tags = {PROCESS: killed_process(), store.LEDGER: store.ledger_place()}
         experiment_id = fraud.client.get_experiment_by_name("claims").experiment_id
         run = fraud.client.create_run(experiment_id, tags=tags).info.run_id
     with at_work(churn.folder):
@@ -111,17 +119,58 @@ def test_a_run_of_the_other_is_not_checked_and_no_finding(folders):
     assert story.lines[0].state == NOT_CHECKED and place(fraud) in story.lines[0].why
 
 
-def test_a_model_that_two_change_is_a_finding_in_both_and_changed_no_further(folders):
+def test_a_model_of_the_other_is_audited_there_and_changed_there(folders):
     fraud, churn = folders
     with at_work(churn.folder):
+        for target in ("fraud@champion", "fraud/1"):
+            story = tell(churn.client, churn.ledger, target)
+            assert {one.kind for one in story.found} == {"elsewhere"} and not story.findings
+            assert (story.lines[0].label, story.lines[0].state) == ("register", NOT_CHECKED)
+            assert story.lines[0].why == f"the ledger in {place(fraud)} tells of it"
+        before = churn.ledger.path.read_bytes()
+        for change in (
+            lambda: registry.check_agreement(churn.client, churn.ledger, "fraud"),
+            lambda: register(churn, RUN, model="fraud", against=1),
+        ):
+            with pytest.raises(BadInput, match=r"ledger in .* tells of it\. Retrain it there, or choose another name"):
+                change()
+        assert churn.ledger.path.read_bytes() == before and registry.champion(churn.client, "fraud").number == 1
+        for model in ("churn", "new"):
+            registry.check_agreement(churn.client, churn.ledger, model)
+
+
+def test_a_model_that_two_changed_is_a_finding_in_both_and_changed_no_further(folders, monkeypatch):
+    """As an earlier version of ours let them."""
+    fraud, churn = folders
+    with at_work(churn.folder), monkeypatch.context() as patched:
+        patched.setattr(registry, "told_by", lambda *_: None)
         register(churn, RUN, model="fraud", against=1)
     assert findings_in(churn) == {("unknown", "fraud/1"), ("alias", "fraud@champion")}
     assert findings_in(fraud) == {("unknown", "fraud/2"), ("alias", "fraud@champion"), ("alias", "fraud@previous")}
-    with (
-        at_work(fraud.folder),
-        pytest.raises(RunFailed, match="than aucflow in this folder moved them: `aucflow settle"),
-    ):
-        registry.check_agreement(fraud.client, fraud.ledger, "fraud")
+    with at_work(fraud.folder):
+        with pytest.raises(RunFailed, match=r"moved them: `aucflow settle fraud --to ledger` moves them back\.$"):
+            registry.check_agreement(fraud.client, fraud.ledger, "fraud")
+        with pytest.raises(BadInput, match=r"got version 2, which something else made\. Settle it --to ledger"):
+            registry.settle(fraud.client, fraud.ledger, "fraud", "registry", "theirs")
+
+
+def test_experiments_are_of_any_number(folders, monkeypatch):
+    """MLflow's search ends after a thousand, the newest, of which a shared store has more."""
+    fraud, _ = folders
+    by_two = partialmethod(MlflowClient.search_experiments, max_results=2)
+    monkeypatch.setattr(MlflowClient, "search_experiments", by_two)
+    with at_work(fraud.folder):
+        for number in range(5):
+            fraud.client.create_experiment(f"somebody's {number}")
+        assert [row.name.strip() for row in list_runs(fraud.client)].count(RUN) == 2
+        assert find_run(fraud.client, fraud.runs[RUN][:8]).info.run_id == fraud.runs[RUN]
+        home = fraud.client.get_run(fraud.runs[RUN]).info.experiment_id
+        tags = {PROCESS: killed_process(), store.LEDGER: store.ledger_place()}
+        for _ in range(2):
+            fraud.client.create_run(home, tags=tags)
+        fraud.client.set_terminated(fraud.client.create_run(home).info.run_id)
+        assert len(end_interrupted_runs(fraud.client, fraud.ledger)) == 2
+    assert findings_in(fraud) == {("inserted", "run")}
 
 
 def test_in_a_store_of_ones_own_nobody_elses_ledger_counts(audited):
