@@ -376,8 +376,10 @@ def _complain_of(error: Exception, verbose: bool) -> int:
 
 
 def _complain(message: str, code: int) -> int:
+    from tasks.errors import without_password
+
     try:
-        click.echo(f"aucflow: {message}", err=True)
+        click.echo(f"aucflow: {without_password(message)}", err=True)
     except OSError:  # the terminal is gone; Python would flush once more at exit, and fail with a code of its own
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     return code

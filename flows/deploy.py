@@ -11,6 +11,7 @@ from flows.waiting import waiting
 from tasks.configuration import FROM_AFAR
 from tasks.errors import BadInput
 from tasks.flow_runs import AS_TEXT, claim_flow_run
+from tasks.log import run_logger
 from tasks.retraining import RetrainConfig, load_retrain_config
 from tasks.scheduler import FLOW, Deployment, deploy, next_time, open_scheduler
 
@@ -20,10 +21,12 @@ def scheduled_retrain(config: str, force: bool = False) -> State[Any]:
     """Retrain by a config, which is read anew: the path of its file, or the name of a shipped one."""
     from flows.retrain import retrain
     from flows.start import recover
-    from tasks.store import check_store
+    from tasks.store import check_store, ledger_place, shown_uri
 
     claim_flow_run()
     check_store()
+    # where a run is wrong that Prefect started in another folder, in that of a deployment's source, say
+    run_logger().info("store %s, ledger %s", shown_uri(), ledger_place())
     recover()
     outcome = retrain.fn(load_retrain_config(config), force)
     name = "Completed" if outcome.version is not None else "Skipped"

@@ -84,10 +84,10 @@ def _name_of(file: str) -> str:
 
 def _show(result: Any, report: Path) -> None:
     from tasks.report import console_report
-    from tasks.store import tracking_uri
+    from tasks.store import shown_uri
 
     console = report_console()
     console.print(console_report(result, console.width, None if console.is_terminal else TEXT), "")
     console.print(f"report   {relative(report)}", highlight=False, soft_wrap=True)
-    uri = tracking_uri()
+    uri = shown_uri()
     console.print(f"MLflow   {uri if uri.startswith('http') else 'aucflow ui'}", highlight=False)

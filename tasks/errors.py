@@ -1,5 +1,6 @@
 """The ways in which a run ends badly, kept apart because their exit codes differ."""
 
+import re
 from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
@@ -35,8 +36,13 @@ class Stopped(RuntimeError):
 
 
 def in_short(error: BaseException) -> str:
-    """Return what an error says, on one line, cut where it runs on."""
-    return " ".join(str(error).split())[:200]
+    """Return what an error says, on one line, cut where it runs on, without the password of an address."""
+    return without_password(" ".join(str(error).split()))[:200]
+
+
+def without_password(text: str) -> str:
+    """Return a text in which addresses lack the user's name and password that go before their host."""
+    return re.sub(r"(?<=://)[^/\s]*@", "", text)
 
 
 def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:

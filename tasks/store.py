@@ -14,7 +14,7 @@ from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 
 from aucsolvers.process import ProcessWide
-from tasks.errors import BadInput, RunFailed
+from tasks.errors import BadInput, RunFailed, without_password
 from tasks.files import locked
 from tasks.ledger import Ledger
 
@@ -39,6 +39,11 @@ def tracking_uri() -> str:
 
 def _local_uri() -> str:
     return f"sqlite:///{(FOLDER / 'mlflow.db').resolve()}"
+
+
+def shown_uri() -> str:
+    """Return the store's address as others may read it, without a password."""
+    return without_password(tracking_uri())
 
 
 def is_local() -> bool:
@@ -205,9 +210,9 @@ def reader(remedy: str = "Restore a copy") -> MlflowClient:
         client = MlflowClient(tracking_uri())
         client.search_experiments(max_results=1)
     except Exception as error:  # whatever a damaged database makes of it
-        cause = str(error).strip().partition("\n")[0][:200]
+        cause = without_password(str(error).strip().partition("\n")[0])[:200]
         remedy = remedy if is_local() else "Start it, or unset MLFLOW_TRACKING_URI"
-        raise RunFailed(f"Expected an MLflow store at {tracking_uri()}, got: {cause}. {remedy}.") from error
+        raise RunFailed(f"Expected an MLflow store at {shown_uri()}, got: {cause}. {remedy}.") from error
     return client
 
 

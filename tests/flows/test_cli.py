@@ -117,6 +117,23 @@ def test_the_pages_need_a_store(aucflow):
     assert "Run `aucflow run` here first" in err
 
 
+def test_the_pages_get_the_stores_address_where_other_users_cannot_read_it(aucflow, folder, monkeypatch):
+    """Arguments of a process are everybody's to read, and an address may hold a password."""
+    uri = f"sqlite:///{folder / 'shared.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    for name in ("MLFLOW_BACKEND_STORE_URI", "MLFLOW_REGISTRY_STORE_URI"):
+        monkeypatch.setenv(name, "")
+    started = []
+    monkeypatch.setattr("os.execv", lambda _, command: started.append((command, dict(os.environ))))
+    assert aucflow("ui", "--port", "5007")[0] == 0
+    ((command, env),) = started
+    assert "5007" in command and not any(uri in word for word in command)
+    assert env["MLFLOW_BACKEND_STORE_URI"] == env["MLFLOW_REGISTRY_STORE_URI"] == uri
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://bob:secret@tracking.example/")
+    code, _, err = aucflow("ui")
+    assert code == 2 and "open https://tracking.example/ in a browser" in err
+
+
 def test_the_traceback_is_there_for_every_command(aucflow, folder):
     def walk(command, *words):
         assert any(option.opts == ["-v", "--verbose"] for option in command.params), words

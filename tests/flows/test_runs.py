@@ -192,12 +192,12 @@ def test_typed_parquet_is_scored_as_it_came(aucflow, folder):
 def test_a_dead_store_is_told_of_at_once_and_by_name(aucflow, folder, monkeypatch):
     claims(80).to_csv("claims.csv", index=False)
     arguments = ["run", "--data", "claims.csv", "--target", "fraud", "--method", "ls_svm", "--folds", "2"]
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://bob:secret@127.0.0.1:9")
     code, _, err = aucflow(*arguments)
     assert code == 1
     (line,) = [line for line in err.splitlines() if line != "start Prefect and MLflow"]
     assert line.startswith("aucflow: Expected an MLflow store at http://127.0.0.1:9")
-    assert "unset MLFLOW_TRACKING_URI" in line
+    assert "unset MLFLOW_TRACKING_URI" in line and "secret" not in err
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     Path("mlruns").write_text("in the way")
     code, _, err = aucflow(*arguments)

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from tasks import store
-from tasks.errors import BadInput, RunFailed
+from tasks.errors import BadInput, RunFailed, in_short, without_password
 from tasks.ledger import Ledger
 from tasks.runs import PARENT, list_runs
 
@@ -34,6 +34,25 @@ class TestExisting:
             store.existing()
         assert "\n" not in str(error.value)
         assert [path.name for path in (folder / "mlruns").iterdir()] == ["mlflow.db"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql+psycopg2://bob:pa%40ss@db:5432/mlflow", "postgresql+psycopg2://db:5432/mlflow"),
+        (
+            "request to http://bob:secret@host/a failed: see https://token@other",
+            "request to http://host/a failed: see https://other",
+        ),
+        ("sqlite:////home/a@b/mlflow.db", "sqlite:////home/a@b/mlflow.db"),
+        ("http://host/a@b", "http://host/a@b"),
+        ("models:/fraud@champion", "models:/fraud@champion"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(text, shown, monkeypatch):
+    assert without_password(text) == in_short(ValueError(text)) == shown
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", text)
+    assert store.shown_uri() == shown
 
 
 class TestRuns:
