@@ -211,10 +211,9 @@ def landmarks(scorer, X):
 
 
 def _landmarks_of_chain(chain, X):
-    for step in chain[:-1]:
+    for place, (_, step) in enumerate(chain.steps[:-1]):
         if isinstance(step, KernelFeatures):
-            return step.are_landmarks(X)
-        X = step.transform(X)
+            return step.are_landmarks(chain[:place].transform(X) if place else X)
     return None
 
 

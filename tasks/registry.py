@@ -169,8 +169,9 @@ def check_agreement(client: MlflowClient, ledger: Ledger, model: str) -> None:
         )
     odd = moved_by_hand(client, ledger, model)
     if odd:
-        # a version that the ledger does not know cannot be kept
-        keeps = ", `--to registry` keeps them" * (set(_aliases(client, model).values()) <= {*registered(ledger, model)})
+        held = _aliases(client, model)
+        strange = {held.get(alias) for alias in ALIASES} - {None, *registered(ledger, model)}
+        keeps = "" if strange else ", `--to registry` keeps them"  # which `settle` refuses of a strange version
         raise RunFailed(
             f"Expected the aliases of '{model}' where the ledger left them, got {'; '.join(o.message for o in odd)}. "
             f"Something else than aucflow in this folder moved them: `aucflow settle {model} --to ledger` moves them "
@@ -352,8 +353,8 @@ def settle(client: MlflowClient, ledger: Ledger, model: str, to: Literal["ledger
         book, held = _Book(ledger, model), _aliases(client, model)
         if not book.registered:
             _check_told(client, ledger, model)
-        there = {one.number: one for one in versions(client, model)}
-        gone = sorted(book.standing - there.keys())
+        there = {one.number for one in versions(client, model)}
+        gone = sorted(book.standing - there)
         odd = [alias for alias in ALIASES if held.get(alias) != book.aliases.get(alias)]
         _check_settles(book, model, [] if to == "ledger" else odd, held, bool(odd or gone or book.findings))
         back = {alias: book.aliases.get(alias) for alias in odd if to == "ledger"}

@@ -220,6 +220,8 @@ def test_landmarks_are_those_of_a_pipeline_or_of_a_committees_members():
     assert np.array_equal(np.flatnonzero(landmarks(committee, X)), either)
     scaled = make_pipeline(StandardScaler(), narrow(20)[0], LSSVM()).fit(X, y)
     assert np.array_equal(np.flatnonzero(landmarks(scaled, X)), scaled[1].landmarks_)
+    idle = make_pipeline("passthrough", narrow(20)[0], None, LSSVM()).fit(X, y)
+    assert np.array_equal(np.flatnonzero(landmarks(idle, X)), idle[1].landmarks_)
     assert landmarks(make_pipeline(StandardScaler(), LSSVM()).fit(X, y), X) is None and landmarks(LSSVM(), X) is None
 
 
