@@ -214,15 +214,22 @@ def delete(version: str, reason: str) -> None:
 
 
 @cli.command()
-@click.argument("model")
-@click.option("--to", type=click.Choice(["ledger", "registry"]), required=True, help="Which of the two is right.")
+@click.argument("subject", metavar="MODEL|RUN")
+@click.option("--to", type=click.Choice(["ledger", "registry"]), help="Which of the two is right about MODEL.")
 @_reason
-def settle(model: str, to: Any, reason: str) -> None:
-    """Make registry and ledger agree about MODEL after something else than aucflow changed it."""
-    with _starting():
-        from flows.lifecycle import settle_command
+def settle(subject: str, to: Any, reason: str) -> None:
+    """Make registry and ledger agree about MODEL after something else than aucflow changed it.
 
-    settle_command(model, to, reason)
+    Or note in the ledger that RUN was removed from the store on purpose, and its cells with it: then `audit verify`
+    tells of it and no longer counts it.
+    """
+    with _starting():
+        from flows.lifecycle import settle_command, settle_run_command
+
+    if to is None:
+        settle_run_command(subject, reason)
+    else:
+        settle_command(subject, to, reason)
 
 
 @cli.command()

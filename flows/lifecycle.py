@@ -83,6 +83,17 @@ def settle_command(model: str, to: Literal["ledger", "registry"], reason: str) -
     Console().print(f"{model}: registry and ledger agree", highlight=False)
 
 
+def settle_run_command(run: str, reason: str) -> None:
+    """Note that a run was removed from the store on purpose."""
+    with waiting():
+        from tasks.gone import acknowledge
+
+    _check_reason(reason)
+    client, ledger = _open()
+    for run_id in acknowledge(client, ledger, run, reason):
+        Console().print(f"run {run_id[:8]} is gone, as was meant", highlight=False)
+
+
 def _check_reason(reason: str) -> None:
     """Refuse an empty reason, and one that is no text: the ledger keeps one for each change, for whoever asks later."""
     if not reason.strip():
@@ -96,14 +107,14 @@ def _check_reason(reason: str) -> None:
         ) from None
 
 
-def _open(model: str) -> tuple[Any, Any]:
-    """Return store and ledger, mended if a command was killed; a copy of the folder that is still there is refused."""
+def _open(model: str = "") -> tuple[Any, Any]:
+    """Return store and ledger, mended if a command was killed; a copy is refused of the folder that made a model."""
     from flows.start import recover
     from tasks import registry, store
 
     client = store.existing("aucflow retrain")
     store.check_store()
-    for version in registry.versions(client, model):
+    for version in registry.versions(client, model) if model else ():
         store.refuse_copy(version.source)
     recover()
     return client, store.ledger()

@@ -181,6 +181,10 @@ class Ledger:
         """Return the last entry of each run, by run id."""
         return {entry.subject: entry for entry in self.entries() if entry.kind == "run"}
 
+    def gone_runs(self) -> dict[str, LedgerEntry]:
+        """Return the entry by which somebody settled that a run is gone from the store, by run id."""
+        return {entry.subject: entry for entry in self.entries() if entry.kind == "settle" and "/" not in entry.subject}
+
     def verify(self) -> tuple[Fault, ...]:
         """Return all that is not as the ledger left it, in the order of the lines; nothing if all is well."""
         head_bytes, data = self._snapshot()

@@ -102,6 +102,7 @@ class RunAuditor:
     def __init__(self, client: MlflowClient, ledger: Ledger):
         self.client = client
         self.entries = ledger.last_of_runs()
+        self.gone = ledger.gone_runs()
         self.counts: Counter[str] = Counter()
         self.public_keys = public_keys()
         self.histories = Histories(client)
@@ -115,8 +116,7 @@ class RunAuditor:
         """Hold a run against its ledger entry, and then against its manifest."""
         self.counts["runs"] += 1
         if run is None:
-            words = f"the ledger has it as {entry.data.get('status')} (entry {entry.seq}), the store has no such run"
-            return CheckedRun(None, None, (Discrepancy("missing", _of_entry(entry), words, "run", entry.subject),))
+            return CheckedRun(None, None, (self._missing(entry),))
         content, faults = self._manifest(entry, run)
         found = [*self._against_entry(entry, run, content), *faults]
         if content is not None:
@@ -125,6 +125,13 @@ class RunAuditor:
             except Exception as error:  # whatever MLflow raises at rows that it cannot have written
                 found.append(self._said(run, "unreadable", "", not_shown(error), "store"))
         return CheckedRun(run, content, tuple(found))
+
+    def _missing(self, entry: LedgerEntry) -> Discrepancy:
+        words = f"the ledger has it as {entry.data.get('status')} (entry {entry.seq}), the store has no such run"
+        settled = self.gone.get(entry.subject)
+        if settled is not None:
+            words += f"; settled on {settled.time[:10]} (entry {settled.seq}): {settled.reason}"
+        return Discrepancy("missing", _of_entry(entry), words, "run", entry.subject, is_note=settled is not None)
 
     def unreadable(self, entry: LedgerEntry, error: Exception) -> CheckedRun:
         """Return what is to be said of a run that MLflow cannot show."""

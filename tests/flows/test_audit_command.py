@@ -6,7 +6,7 @@ import sqlite3
 from datetime import UTC, datetime
 
 import pytest
-from audited import MODEL, inside
+from audited import MODEL, forget, inside
 
 from flows.audit import audit_command, champions_command, verify_command
 from flows.cli import cli, main
@@ -80,6 +80,28 @@ class TestStory:
 
 
 class TestVerify:
+    def test_a_run_that_was_to_go_is_told_and_counts_no_more(self, audited, capsys):
+        run = audited.runs["claims ls_svm"]
+        forget(audited, run)
+        assert verify_command() == 3
+        for words, code, said in (
+            ((run[:8], "--reason", "older than two years"), 0, f"run {run[:8]} is gone, as was meant\n"),
+            ((run[:8], "--reason", "older than two years"), 2, "yet to be settled"),
+            ((run[:8], "--reason", " "), 2, "an empty text"),
+            (
+                (MODEL, "--reason", "which?"),
+                2,
+                "none begins. (A model is settled --to ledger or --to registry.)",
+            ),
+        ):
+            capsys.readouterr()
+            with pytest.raises(SystemExit) as ended:
+                main(["settle", *words])
+            assert ended.value.code == code and said in "".join(capsys.readouterr())
+        assert verify_command() == 0
+        out = capsys.readouterr().out
+        assert out.count("\n") == 2 and "): older than two years\n" in out and "all as it was recorded" in out
+
     def test_one_line_says_how_much_was_checked(self, audited, capsys):
         assert verify_command() == 0
         (line,) = capsys.readouterr().out.splitlines()

@@ -20,8 +20,11 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput
 
 from tasks import registry, store
+from tasks.errors import BadInput
 from tasks.files import file_sha256
+from tasks.gone import acknowledge
 from tasks.recovery import PROCESS, end_interrupted_runs, this_process
+from tasks.runs import PARENT
 from tasks.story import tell
 from tasks.verify import DataFiles, odd_arrays, recorded_source, verify
 from tasks.verify_runs import _changed
@@ -310,6 +313,28 @@ class TestRuns:
         missing = [one for one in found(audited) if one.run_id == audited.runs["claims ls_svm"]]
         assert [(one.kind, one.part) for one in missing] == [("missing", "run")]
         assert "the store has no such run" in missing[0].message
+
+    def test_a_run_that_went_on_purpose_is_told_and_no_finding_with_the_cells_that_went_too(self, audited):
+        cells = [audited.runs[name] for name in ("claims ls_svm", "claims u1+ls_svm")]
+        parent = audited.client.get_run(cells[0]).data.tags[PARENT]
+        for mistaken in (parent, parent[:8], "0" * 32, parent[:5], MODEL):
+            with pytest.raises(BadInput, match=r"which is there|none begins"):
+                acknowledge(audited.client, audited.ledger, mistaken, "a slip")
+        forget(audited, parent)
+        forget(audited, cells[0])
+        assert {(one.run_id, one.is_note) for one in found(audited)} >= {(parent, False), (cells[0], False)}
+        assert acknowledge(audited.client, audited.ledger, parent[:8], "two years old") == (parent, cells[0])
+        told = {one.run_id: one for one in found(audited) if one.kind == "missing"}
+        assert told.keys() == {parent, cells[0]} and all(one.is_note for one in told.values())
+        assert all(one.message.endswith(": two years old") for one in told.values())
+        story = tell(audited.client, audited.ledger, parent[:8])
+        assert not story.findings and [one.kind for one in story.found] == ["missing"]
+        with pytest.raises(BadInput, match="yet to be settled"):
+            acknowledge(audited.client, audited.ledger, parent, "again")
+        forget(audited, cells[1])  # later, and by nobody's word
+        assert [one.run_id for one in verify(audited.client, audited.ledger).findings] == [cells[1]]
+        assert acknowledge(audited.client, audited.ledger, parent, "this too") == (cells[1],)
+        assert not audited.ledger.verify() and not verify(audited.client, audited.ledger).findings
 
     def test_a_run_deleted_in_mlflow(self, audited):
         audited.client.delete_run(audited.runs["claims ls_svm"])
