@@ -211,10 +211,22 @@ def landmarks(scorer, X):
 
 
 def _landmarks_of_chain(chain, X):
-    for place, (_, step) in enumerate(chain.steps[:-1]):
-        if isinstance(step, KernelFeatures):
-            return step.are_landmarks(chain[:place].transform(X) if place else X)
-    return None
+    steps = list(_flat(chain))[:-1]
+    places = [place for place, step in enumerate(steps) if isinstance(step, KernelFeatures)]
+    if not places or any(hasattr(step, "fit_resample") for step in steps):  # imbalanced-learn's Pipeline has samplers
+        return None
+    for step in steps[: places[0]]:
+        X = step.transform(X)
+    return steps[places[0]].are_landmarks(X)
+
+
+def _flat(chain):
+    """Yield the steps of a Pipeline that do something, those of Pipelines in it one by one."""
+    for _, step in chain.steps:
+        if isinstance(step, Pipeline):
+            yield from _flat(step)
+        elif step not in (None, "passthrough"):
+            yield step
 
 
 def left_out_scores(usual, splits, found, are_probabilities=False):

@@ -368,14 +368,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _complain_of(error: Exception, verbose: bool) -> int:
-    from tasks.errors import BadInput, RunFailed, Stopped
+    from tasks.errors import BadInput, RunFailed, Stopped, without_password
 
     if isinstance(error, Stopped):
         return _complain(str(error), error.exit_code)
     if isinstance(error, BadInput):
         return _complain(str(error), 2)
     if verbose:
-        traceback.print_exc()
+        click.echo(without_password(traceback.format_exc()), err=True)
     if isinstance(error, RunFailed):
         return _complain(str(error), 1)
     advice = "" if verbose else " Run again with -v for the traceback."

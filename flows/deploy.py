@@ -9,7 +9,7 @@ from rich.console import Console
 
 from flows.waiting import waiting
 from tasks.configuration import FROM_AFAR
-from tasks.errors import BadInput
+from tasks.errors import BadInput, without_password
 from tasks.flow_runs import AS_TEXT, claim_flow_run
 from tasks.log import run_logger
 from tasks.retraining import RetrainConfig, load_retrain_config
@@ -42,13 +42,13 @@ def deploy_command(config: str, cron: str | None, timezone: str, on_change: bool
     moment = next_time(cron, timezone) if cron else None
     with stoppable(), waiting("telling Prefect"), open_scheduler() as (server, client):
         deploy(client, wanted, scheduled_retrain.parameters.model_dump(), scheduled_retrain.version)
-        address = "aucflow serve" if server.process else f"aucflow serve, with PREFECT_API_URL={server.url}"
+        elsewhere = "" if server.process else f", with PREFECT_API_URL={without_password(server.url)}"
     console = Console()
     if moment is not None:
         console.print(f"{wanted.name}   {cron} ({timezone}), next {moment:%Y-%m-%d %H:%M}", highlight=False)
     if on_change:
         console.print(f"{wanted.name}   whenever {retraining.data.source} changes", highlight=False, soft_wrap=True)
-    console.print(f"start it with   {address}", highlight=False, soft_wrap=True)
+    console.print(f"start it with   aucflow serve{elsewhere}", highlight=False, soft_wrap=True)
 
 
 def make_deployment(

@@ -42,7 +42,7 @@ def in_short(error: BaseException) -> str:
 
 def without_password(text: str) -> str:
     """Return a text in which addresses lack the user's name and password that go before their host."""
-    return re.sub(r"(?<=://)[^/\s]*@", "", text)
+    return re.sub(r"""(?<=://)[^/\s?#"'<>,;]*@""", "", text)
 
 
 def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:

@@ -28,7 +28,7 @@ from mlflow.exceptions import MlflowException
 from pydantic import TypeAdapter
 
 from tasks.classes import name_list
-from tasks.errors import BadInput, RunFailed, in_short, nearest
+from tasks.errors import BadInput, RunFailed, in_short, nearest, without_password
 from tasks.files import file_sha256, replacing
 from tasks.ledger import Ledger, LedgerEntry, canonical
 from tasks.log import run_logger
@@ -123,13 +123,19 @@ def as_registered(ledger: Ledger, version: Version) -> Version:
 
 
 def told_by(client: MlflowClient, ledger: Ledger, model: str) -> str | None:
-    """Return the place of the ledger that tells of a model's newest version, if this one registered none of them.
+    """Return the place of the other ledger that tells of a model, None if this one does, or each version names none."""
+    return None if stands(ledger, model) else place_of(versions(client, model))
 
-    None as well where a version that says that it is ours names no other ledger.
-    """
-    if registered(ledger, model):
-        return None
-    places = [told_elsewhere(version.tags) for version in claimed(versions(client, model))]
+
+def stands(ledger: Ledger, model: str) -> bool:
+    """Tell whether the ledger has a version of the model that was not deleted or taken back, or one under way."""
+    intent = pending(ledger)
+    return bool(_Book(ledger, model).standing) or (intent is not None and intent.model == model)
+
+
+def place_of(found: tuple[Version, ...]) -> str | None:
+    """Return where the ledger of a model's newest version is, if each that says that it is ours names another's."""
+    places = [told_elsewhere(version.tags) for version in claimed(found)]
     return places[-1] if places and all(places) else None
 
 
@@ -160,10 +166,10 @@ def moved_by_hand(client: MlflowClient, ledger: Ledger, model: str) -> tuple["Di
 def check_agreement(client: MlflowClient, ledger: Ledger, model: str) -> None:
     """Raise RunFailed where another than the ledger's version would be taken for the champion.
 
-    And BadInput for a model of which another folder's ledger tells: that one would not know who serves.
+    Also of a model of another folder's: its ledger would not know who serves.
     """
-    if place := told_by(client, ledger, model):
-        raise BadInput(
+    if place := _other_ledger(client, ledger, model):
+        raise RunFailed(
             f"Expected a model of this folder's, or a new one, got '{model}': the ledger in {place} tells of it. "
             "Retrain it there, or choose another name."
         )
@@ -177,6 +183,17 @@ def check_agreement(client: MlflowClient, ledger: Ledger, model: str) -> None:
             f"Something else than aucflow in this folder moved them: `aucflow settle {model} --to ledger` moves them "
             f"back{keeps}."
         )
+
+
+def _other_ledger(client: MlflowClient, ledger: Ledger, model: str) -> str | None:
+    """Return the place of another ledger that any version of a model names, None if a version of this one's stands.
+
+    For a change one is enough, whoever made the others; an audit excuses none without a ledger (`told_by`).
+    """
+    if stands(ledger, model):
+        return None
+    places = [told_elsewhere(version.tags) for version in reversed(versions(client, model))]
+    return next((place for place in places if place), None)
 
 
 def champion(client: MlflowClient, model: str) -> Version | None:
@@ -351,7 +368,7 @@ def settle(client: MlflowClient, ledger: Ledger, model: str, to: Literal["ledger
     with _sole_writer(ledger):
         _recover(client, ledger)
         book, held = _Book(ledger, model), _aliases(client, model)
-        if not book.registered:
+        if not book.standing:
             _check_told(client, ledger, model)
         there = {one.number for one in versions(client, model)}
         gone = sorted(book.standing - there)
@@ -399,9 +416,9 @@ def _check_known(client: MlflowClient, model: str) -> None:
 def _check_told(client: MlflowClient, ledger: Ledger, model: str) -> None:
     """Refuse a model of which the ledger registered no version: what it told of a change would contradict itself."""
     _check_known(client, model)
-    if not registered(ledger, model):
-        places = {told_elsewhere(version.tags) for version in versions(client, model)} - {None}
-        told = f"the ledger in {places.pop()} tells of it: change it there" if places else "change it in MLflow"
+    place = _other_ledger(client, ledger, model)
+    if place or not registered(ledger, model):
+        told = f"the ledger in {place} tells of it: change it there" if place else "change it in MLflow"
         raise BadInput(f"Expected a model of which this folder's ledger registered a version, got '{model}': {told}.")
 
 
@@ -563,7 +580,7 @@ def _move(client: MlflowClient, model: str, targets: dict[str, int | None]) -> N
 
 def _take_back(client: MlflowClient, ledger: Ledger, intent: Intent, error: BaseException) -> None:
     """Undo a change of which a step failed; if that fails too, the intent stays for the next change to undo it."""
-    cause = f"{type(error).__name__}: {error}"
+    cause = f"{type(error).__name__}: {without_password(str(error))}"
     try:
         undone = replace(intent, undo=True)
         _write_intent(ledger, undone)

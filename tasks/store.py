@@ -43,7 +43,10 @@ def _local_uri() -> str:
 
 def shown_uri() -> str:
     """Return the store's address as others may read it, without a password."""
-    return without_password(tracking_uri())
+    scheme, mark, rest = tracking_uri().partition("://")
+    if scheme.startswith(("postgresql", "mysql", "mssql")):  # these take a password with any sign in it but an @
+        rest = rest.rpartition("@")[2]
+    return without_password(scheme + mark + rest)
 
 
 def is_local() -> bool:
@@ -210,7 +213,8 @@ def reader(remedy: str = "Restore a copy") -> MlflowClient:
         client = MlflowClient(tracking_uri())
         client.search_experiments(max_results=1)
     except Exception as error:  # whatever a damaged database makes of it
-        cause = without_password(str(error).strip().partition("\n")[0])[:200]
+        said = str(error).strip().partition("\n")[0].replace(tracking_uri(), shown_uri())
+        cause = without_password(said)[:200]
         remedy = remedy if is_local() else "Start it, or unset MLFLOW_TRACKING_URI"
         raise RunFailed(f"Expected an MLflow store at {shown_uri()}, got: {cause}. {remedy}.") from error
     return client

@@ -30,7 +30,6 @@ from tasks.verify import (
     ledger_faults,
     model_faults,
     models_of,
-    models_told,
     odd_arrays,
     odd_cell,
 )
@@ -134,7 +133,7 @@ def _not_ours(client: MlflowClient, ledger: Ledger, model: str) -> str:
     """Return why a model is not to be held against this folder's ledger, nothing if it is."""
     if model not in models_of(client, ledger):
         return "by something else than aucflow: the ledger knows no version of this model"
-    place = None if model in models_told(ledger) else registry.told_by(client, ledger, model)
+    place = registry.told_by(client, ledger, model)
     return f"the ledger in {place} tells of it" if place else ""
 
 

@@ -30,6 +30,7 @@ from tasks import numeric, plots, store
 from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
 from tasks.decide import Decision
+from tasks.errors import without_password
 from tasks.facts import environment, git_state, processor, user_name
 from tasks.files import file_sha256
 from tasks.ledger import canonical
@@ -520,4 +521,4 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def reason_of(error: BaseException) -> str:
     """Return why a run failed; a solver's or a sampler's own code that ends the process ends its cell alone."""
     words = f"something called sys.exit({error.code!r})" if isinstance(error, SystemExit) else str(error)
-    return f"{type(error).__name__}: {words}"
+    return without_password(f"{type(error).__name__}: {words}")

@@ -107,6 +107,7 @@ def check_runs(auditor: RunAuditor, ledger: Ledger, tell: Tell | None = None) ->
     yield CheckedRun(None, None, faults)
     entries = ledger.last_of_runs()  # read after the store, which never claims what the ledger does not
     auditor.entries = entries
+    settled = 0
     for done, (run_id, entry) in enumerate(entries.items()):
         if tell:
             tell(done, len(entries))
@@ -114,9 +115,13 @@ def check_runs(auditor: RunAuditor, ledger: Ledger, tell: Tell | None = None) ->
         try:
             if run is None or run.info.status == "RUNNING":  # it may have ended between the two readings
                 run = auditor.find(run_id)
+            if run is None and run_id in auditor.gone:
+                settled += 1
+                continue
             yield auditor.check(entry, run)
         except Exception as error:  # whatever MLflow raises at rows that it cannot have written
             yield auditor.unreadable(entry, error)
+    yield CheckedRun(None, None, tuple(_settled(settled)))
     homes = {there[run_id].info.experiment_id for run_id in entries.keys() & there.keys()}
     elsewhere: Counter[str] = Counter()
     for run_id in sorted(there.keys() - entries.keys()):
@@ -126,6 +131,13 @@ def check_runs(auditor: RunAuditor, ledger: Ledger, tell: Tell | None = None) ->
         found = tuple(_unknown_run(there[run_id], homes, auditor.counts))
         yield CheckedRun(there[run_id], None, found)
     yield CheckedRun(None, None, tuple(_told_elsewhere("run", elsewhere)))
+
+
+def _settled(count: int) -> Iterator[Discrepancy]:
+    """Yield in one line how many runs are gone that were meant to go: in years there may be thousands."""
+    if count:
+        words = "gone from the store on purpose, by the ledger: `aucflow audit RUN` tells why"
+        yield Discrepancy("settled", f"{count} run{'s' * (count > 1)}", words, "run", is_note=True)
 
 
 def _told_elsewhere(kind: str, places: Counter[str]) -> Iterator[Discrepancy]:
@@ -370,7 +382,8 @@ def registry_faults(client: MlflowClient, ledger: Ledger, auditor: RunAuditor) -
         return
     elsewhere, told = Counter[str](), _told_here(ledger)
     for model in models:
-        if model not in told and (place := registry.told_by(client, ledger, model)):
+        is_ours = model in told and registry.stands(ledger, model)
+        if not is_ours and (place := registry.place_of(registry.versions(client, model))):
             elsewhere[place] += 1
             continue
         auditor.counts["models"] += 1

@@ -1,5 +1,6 @@
 """GMeanThreshold: rows left out of sampler and model set the cut; shortcuts are what fits would say."""
 
+import imblearn.pipeline
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,7 +36,7 @@ from aucsolvers import (
 from aucsolvers.adapters import ProbabilityScorer
 from aucsolvers.committee import Committee
 from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold
-from aucsolvers.threshold import Scores, landmarks, left_out_scores, standardised
+from aucsolvers.threshold import Scores, _flat, landmarks, left_out_scores, standardised
 
 X, y = make_classification(400, 6, n_informative=4, weights=[0.92], flip_y=0.02, class_sep=0.8, random_state=3)
 NEW, TRUTH = X[300:], y[300:]
@@ -220,8 +221,16 @@ def test_landmarks_are_those_of_a_pipeline_or_of_a_committees_members():
     assert np.array_equal(np.flatnonzero(landmarks(committee, X)), either)
     scaled = make_pipeline(StandardScaler(), narrow(20)[0], LSSVM()).fit(X, y)
     assert np.array_equal(np.flatnonzero(landmarks(scaled, X)), scaled[1].landmarks_)
-    idle = make_pipeline("passthrough", narrow(20)[0], None, LSSVM()).fit(X, y)
-    assert np.array_equal(np.flatnonzero(landmarks(idle, X)), idle[1].landmarks_)
+    for nested in (
+        make_pipeline("passthrough", narrow(20)[0], None, LSSVM()),
+        make_pipeline(StandardScaler(), narrow(20)),
+        make_pipeline(make_pipeline(StandardScaler(), narrow(20)[0]), LSSVM()),
+    ):
+        nested.fit(X, y)
+        (features,) = (step for step in _flat(nested) if isinstance(step, KernelFeatures))
+        assert np.array_equal(np.flatnonzero(landmarks(nested, X)), features.landmarks_)
+    with_sampler = imblearn.pipeline.make_pipeline(StandardScaler(), CHANCE, narrow(20)[0], LSSVM())
+    assert landmarks(with_sampler.fit(X, y), X) is None and GMeanThreshold(with_sampler).fit(X, y).threshold_
     assert landmarks(make_pipeline(StandardScaler(), LSSVM()).fit(X, y), X) is None and landmarks(LSSVM(), X) is None
 
 

@@ -132,18 +132,56 @@ def test_a_model_of_the_other_is_audited_there_and_changed_there(folders):
             lambda: registry.check_agreement(churn.client, churn.ledger, "fraud"),
             lambda: register(churn, RUN, model="fraud", against=1),
         ):
-            with pytest.raises(BadInput, match=r"ledger in .* tells of it\. Retrain it there, or choose another name"):
+            with pytest.raises(RunFailed, match=r"ledger in .* tells of it\. Retrain it there, or choose another name"):
                 change()
         assert churn.ledger.path.read_bytes() == before and registry.champion(churn.client, "fraud").number == 1
         for model in ("churn", "new"):
             registry.check_agreement(churn.client, churn.ledger, model)
 
 
+def test_one_version_that_names_the_others_ledger_is_enough_to_leave_the_model_alone(folders):
+    fraud, churn = folders
+    with at_work(churn.folder):
+        source = churn.client.get_model_version("fraud", "1").source
+        churn.client.create_model_version("fraud", source, tags={f"{registry.PREFIX}x": "1"})
+        churn.client.create_registered_model("copied")
+        churn.client.create_model_version("copied", "models:/fraud/1", tags={store.LEDGER: place(fraud)})
+    with at_work(churn.folder):
+        for model in ("fraud", "copied"):
+            with pytest.raises(RunFailed, match="Retrain it there"):
+                registry.check_agreement(churn.client, churn.ledger, model)
+
+
+def test_a_model_whose_registration_here_was_taken_back_is_the_others(folders, monkeypatch):
+    """The advice was to settle it here, which took the champion away there."""
+    fraud, churn = folders
+    with at_work(churn.folder):
+        with monkeypatch.context() as patched:
+            patched.setattr(registry, "_move", lambda *_: 1 / 0)
+            with pytest.raises((ZeroDivisionError, RunFailed)):
+                register(churn, RUN, model="new")
+        registry.recover(churn.client, churn.ledger)
+        assert registry.registered(churn.ledger, "new") and not registry.stands(churn.ledger, "new")
+        registry.check_agreement(churn.client, churn.ledger, "new")
+    with at_work(fraud.folder):
+        register(fraud, RUN, model="new")
+    with at_work(churn.folder):
+        for change, error in (
+            (lambda: registry.check_agreement(churn.client, churn.ledger, "new"), RunFailed),
+            (lambda: registry.settle(churn.client, churn.ledger, "new", "ledger", "why"), BadInput),
+            (lambda: registry.delete_version(churn.client, churn.ledger, "new", 2, "why"), BadInput),
+        ):
+            with pytest.raises(error, match="tells of it"):
+                change()
+        assert not tell(churn.client, churn.ledger, "new@champion").findings
+    assert not findings_in(churn) and not findings_in(fraud)
+
+
 def test_a_model_that_two_changed_is_a_finding_in_both_and_changed_no_further(folders, monkeypatch):
     """As an earlier version of ours let them."""
     fraud, churn = folders
     with at_work(churn.folder), monkeypatch.context() as patched:
-        patched.setattr(registry, "told_by", lambda *_: None)
+        patched.setattr(registry, "_other_ledger", lambda *_: None)
         register(churn, RUN, model="fraud", against=1)
     assert findings_in(churn) == {("unknown", "fraud/1"), ("alias", "fraud@champion")}
     assert findings_in(fraud) == {("unknown", "fraud/2"), ("alias", "fraud@champion"), ("alias", "fraud@previous")}

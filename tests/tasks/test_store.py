@@ -11,6 +11,7 @@ from tasks import store
 from tasks.errors import BadInput, RunFailed, in_short, without_password
 from tasks.ledger import Ledger
 from tasks.runs import PARENT, list_runs
+from tasks.track import reason_of
 
 
 @pytest.fixture(autouse=True)
@@ -46,13 +47,22 @@ class TestExisting:
         ),
         ("sqlite:////home/a@b/mlflow.db", "sqlite:////home/a@b/mlflow.db"),
         ("http://host/a@b", "http://host/a@b"),
+        ("http://host?mail=a@b.c, http://host,bob@x.org", "http://host?mail=a@b.c, http://host,bob@x.org"),
+        ('{"url": "http://host", "mail": "bob@x.org"}', '{"url": "http://host", "mail": "bob@x.org"}'),
         ("models:/fraud@champion", "models:/fraud@champion"),
     ],
 )
 def test_an_address_is_shown_without_its_password(text, shown, monkeypatch):
     assert without_password(text) == in_short(ValueError(text)) == shown
+    assert reason_of(ValueError(text)) == f"ValueError: {shown}"  # which goes into tags, ledger, manifest and report
     monkeypatch.setenv("MLFLOW_TRACKING_URI", text)
     assert store.shown_uri() == shown
+
+
+@pytest.mark.parametrize("password", ["pa/ss", "pa ss", "a?b/c#d"])
+def test_a_databases_password_may_have_any_sign(password, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"postgresql+psycopg2://bob:{password}@db:5432/mlflow")
+    assert store.shown_uri() == "postgresql+psycopg2://db:5432/mlflow"
 
 
 class TestRuns:

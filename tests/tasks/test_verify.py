@@ -324,11 +324,11 @@ class TestRuns:
         forget(audited, cells[0])
         assert {(one.run_id, one.is_note) for one in found(audited)} >= {(parent, False), (cells[0], False)}
         assert acknowledge(audited.client, audited.ledger, parent[:8], "two years old") == (parent, cells[0])
-        told = {one.run_id: one for one in found(audited) if one.kind == "missing"}
-        assert told.keys() == {parent, cells[0]} and all(one.is_note for one in told.values())
-        assert all(one.message.endswith(": two years old") for one in told.values())
-        story = tell(audited.client, audited.ledger, parent[:8])
-        assert not story.findings and [one.kind for one in story.found] == ["missing"]
+        assert [(one.kind, one.subject, one.is_note) for one in found(audited)] == [("settled", "2 runs", True)]
+        for run_id in (parent, cells[0]):
+            story = tell(audited.client, audited.ledger, run_id[:8])
+            assert [(one.kind, one.is_note) for one in story.found] == [("missing", True)]
+            assert story.found[0].message.endswith(": two years old")
         with pytest.raises(BadInput, match="yet to be settled"):
             acknowledge(audited.client, audited.ledger, parent, "again")
         forget(audited, cells[1])  # later, and by nobody's word
