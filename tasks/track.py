@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,8 @@ import mlflow
 import numpy as np
 from mlflow import MlflowClient
 from mlflow.entities import Dataset as MlflowDataset
-from mlflow.entities import DatasetInput, InputTag, Metric, Param, Run
+from mlflow.entities import DatasetInput, InputTag, LoggedModel, Metric, Param, Run
+from mlflow.exceptions import MlflowException
 from mlflow.utils.time import get_current_time_millis
 from prefect.runtime import flow_run
 
@@ -283,10 +284,32 @@ def _log_model(run: TrackedRun, dataset: Dataset, final: FittedModel) -> str:
             table = load(dataset)
             params = {name: str(value) for name, value in final.chosen.items()}
             info = log_ranker(make_ranker(final, dataset, table), table, params, dataset.layout)
+        except Exception:
+            _settle_half_logged(run)
+            raise
         finally:
             mlflow.end_run("RUNNING")  # it goes on: as a context, the store would have it FINISHED before the ledger
-    model = run.client.get_logged_model(info.model_id)
-    run.logged.model = {
+    run.logged.model = _model_facts(run.client.get_logged_model(info.model_id))
+    return info.model_id
+
+
+def _settle_half_logged(run: TrackedRun) -> None:
+    """Take in a model of which the logging broke off, or mark it deleted if it is no output of the run yet.
+
+    Otherwise it would be one too many for whoever holds the store against the run's manifest.
+    """
+    with suppress(MlflowException):  # the store may be gone: then so be it
+        outputs, home = run.client.get_run(run.run_id).outputs, run.run.info.experiment_id
+        logged = {output.model_id for output in outputs.model_outputs} if outputs else set()
+        for model in run.client.search_logged_models([home], f"source_run_id = '{run.run_id}'"):
+            if model.model_id in logged:
+                run.logged.model = _model_facts(model) | {"status": str(model.status)}
+            else:
+                run.client.delete_logged_model(model.model_id)
+
+
+def _model_facts(model: LoggedModel) -> dict[str, Any]:
+    return {
         "model_id": model.model_id,
         "name": model.name,
         "artifact_location": model.artifact_location,
@@ -294,7 +317,6 @@ def _log_model(run: TrackedRun, dataset: Dataset, final: FittedModel) -> str:
         "params": dict(model.params),
         "tags": dict(model.tags),
     }
-    return model.model_id
 
 
 @stage(name="track experiment", task_run_name="track {result.name}")

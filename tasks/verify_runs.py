@@ -363,7 +363,8 @@ class RunAuditor:
         plain = ("name", "artifact_location", "source_run_id")
         now = {name: getattr(model, name) for name in plain} | {"status": str(model.status)}
         now |= {"experiment_id": model.experiment_id}
-        recorded = {name: then[name] for name in plain} | {"status": "READY", "experiment_id": run.info.experiment_id}
+        recorded = {name: then[name] for name in plain} | {"experiment_id": run.info.experiment_id}
+        recorded["status"] = then.get("status", "READY")  # told only of a model of which the logging broke off
         yield from self._table(run, "model's", recorded, now, "model")
         yield from self._table(run, "model's param", then["params"], model.params, "model")
         yield from self._table(run, "model's tag", then["tags"], _guarded(model.tags, then["tags"]), "model")

@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import traceback
 from contextlib import closing
 from dataclasses import replace
 
@@ -18,9 +19,10 @@ import pytest
 from audited import METHODS, MODEL, claims, experiment, forget, inside, overtaken_experiment, register, run_ids
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput
+from mlflow.exceptions import MlflowException
 
 from tasks import registry, store
-from tasks.errors import BadInput
+from tasks.errors import BadInput, RunFailed
 from tasks.files import file_sha256
 from tasks.gone import acknowledge
 from tasks.recovery import PROCESS, end_interrupted_runs, this_process
@@ -335,6 +337,26 @@ class TestRuns:
         assert [one.run_id for one in verify(audited.client, audited.ledger).findings] == [cells[1]]
         assert acknowledge(audited.client, audited.ledger, parent, "this too") == (cells[1],)
         assert not audited.ledger.verify() and not verify(audited.client, audited.ledger).findings
+
+    @pytest.mark.parametrize("call", ["log_outputs", "log_model_artifacts", "finalize_logged_model", "log_batch"])
+    def test_a_request_that_failed_while_a_model_was_logged_is_no_tampering(self, call, tmp_path, monkeypatch):
+        """What the store had of the model by then was one too many, for good."""
+        request = getattr(MlflowClient, call)
+
+        def fails(self, *given, **more):
+            if "log_ranker" in {frame.name for frame in traceback.extract_stack()}:
+                raise MlflowException("the network was away")
+            return request(self, *given, **more)
+
+        with inside(tmp_path):
+            claims(tmp_path / "claims.csv")
+            monkeypatch.setattr(MlflowClient, call, fails)
+            with pytest.raises(RunFailed, match="the network was away"):
+                experiment(tmp_path / "claims.csv", methods=METHODS[:1])
+            monkeypatch.undo()
+            client = MlflowClient(store.tracking_uri())
+            assert verify(client, store.ledger()).found == ()
+            assert {run.info.status for run in client.search_runs(["1"])} == {"FAILED"}
 
     def test_a_run_deleted_in_mlflow(self, audited):
         audited.client.delete_run(audited.runs["claims ls_svm"])
