@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from tasks.errors import BadInput, in_short
+from tasks.errors import BadInput, without_password
 from tasks.facts import aucflow_version
 from tasks.ledger import canonical
 from tasks.log import run_logger
@@ -71,7 +71,7 @@ def emit(manifests: Iterable[Tree]) -> int:
         finally:
             client.close(CLOSE_S)
     except Exception as error:  # of whichever transport; lineage for others is a service and no part of the run
-        cause = f"{type(error).__name__}: {in_short(error)}"
+        cause = without_password(" ".join(f"{type(error).__name__}: {error}".split()))
         run_logger().warning("OpenLineage: %d events sent, then none, and the run goes on: %s", sent, cause)
     return sent
 
