@@ -18,6 +18,7 @@ from aucsolvers.committee import spread_of
 from aucsolvers.metrics import best_gmean_threshold, smoothed_gmean_threshold
 
 FEWEST = 5  # rows to take a unit from
+SAME = 1e-6  # of the range of all rows' scores: what differs by less is no unit
 
 
 class GMeanThreshold(PassesNothingOn, BinaryScorer):
@@ -241,18 +242,24 @@ def left_out_scores(usual, splits, found, are_probabilities=False):
     for (part, held_out), by_part in zip(splits, found, strict=True):
         scores[held_out] = by_part.values[held_out]
         if not are_probabilities:
-            alike = _scored_alike(part, usual.landmarks, by_part.landmarks)
+            alike = _scored_alike(part, usual, by_part)
             own_units = standardised(by_part.values[held_out], by_part.values[alike])
             scores[held_out] = own_units * usual.values[alike].std() + np.median(usual.values[alike])
     return scores
 
 
-def _scored_alike(part, *landmarks):
-    """Return the rows on which two models, one of all rows and one of a part, have one unit."""
-    if any(rows is None for rows in landmarks):
+def _scored_alike(part, usual, by_part):
+    """Return the rows on which two models, one of all rows and one of a part, have one unit.
+
+    A kernel that sees no other rows than landmarks gives all of these one score, up to rounding, which is no unit.
+    """
+    if usual.landmarks is None or by_part.landmarks is None:
         return part
-    neither = np.flatnonzero(~np.any(landmarks, axis=0))
-    return neither if len(neither) >= FEWEST else part
+    neither = np.flatnonzero(~(usual.landmarks | by_part.landmarks))
+    told = len(neither) >= FEWEST and all(
+        np.ptp(scores.values[neither]) > SAME * np.ptp(scores.values) for scores in (usual, by_part)
+    )
+    return neither if told else part
 
 
 def standardised(scores, fitted):

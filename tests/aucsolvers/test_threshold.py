@@ -234,6 +234,18 @@ def test_landmarks_are_those_of_a_pipeline_or_of_a_committees_members():
     assert landmarks(make_pipeline(StandardScaler(), LSSVM()).fit(X, y), X) is None and landmarks(LSSVM(), X) is None
 
 
+def test_a_kernel_that_sees_landmarks_alone_takes_its_unit_from_them():
+    """Codes of six levels in three columns: a row is some landmark's copy, or has the score of all that are not."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 6, size=(400, 3)).astype(float)
+    labels = rng.random(400) < np.where(rows[:, 0] == rows[:, 1], 0.6, 0.1)
+    chain = make_pipeline(KernelFeatures(gamma=300.0, n_components=128, random_state=0), SVMOR(lam=0.01))
+    model = GMeanThreshold(chain, random_state=0).fit(rows, labels)
+    usual = model.estimator_.decision_function(rows)
+    assert np.ptp(usual[~landmarks(model.estimator_, rows)]) < 1e-9
+    assert np.ptp(model.left_out_scores_) > 0.5 * np.ptp(usual)
+
+
 def narrow(count):
     """A pipeline whose kernel hardly sees a neighbour of any row."""
     return make_pipeline(KernelFeatures(gamma=3.0, n_components=count, random_state=0), SVMOR(lam=0.01))
