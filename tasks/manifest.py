@@ -5,18 +5,14 @@ computed again is there as a digest (`tasks.digests`), what has to be known to d
 nothing but this and the raw files. A run that failed has one too, without results and with the reason.
 """
 
-import hashlib
-import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mlflow.entities import Metric, Run
 from sklearn.pipeline import Pipeline
 
 from aucsolvers.adapters import chains, unwrapped
@@ -27,10 +23,6 @@ from tasks.files import file_sha256
 from tasks.imported import import_paths, own_modules
 from tasks.seeds import seed_for
 from tasks.values import Dataset, Evaluation, FittedModel, MethodResult, Prepared, RawFile, Sample, Split
-
-SCHEMA = "aucflow-manifest/1"
-FILE = "lineage.json"
-SIGNATURE = f"{FILE}.sig"
 
 
 def plain(value: Any) -> Any:
@@ -234,24 +226,3 @@ def artifact_sections(folders: Mapping[str, Path]) -> list[dict[str, Any]]:
         {"path": name, "size_bytes": path.stat().st_size, "sha256": file_sha256(path)}
         for name, path in sorted(found.items())
     ]
-
-
-def metric_summary(values: Sequence[Metric]) -> dict[str, Any]:
-    """Return a metric's last value, how many there are, and the digest over steps, values and times."""
-    rows = sorted((v.step, v.timestamp, v.value) for v in values)
-    digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
-    return {"last": rows[-1][2], "count": len(rows), "sha256": digest}
-
-
-def inputs_of(run: Run) -> list[dict[str, Any]]:
-    """Return the data sets that the store links to a run, as MLflow shows them."""
-    shown = ("name", "digest", "source_type", "source", "schema", "profile")
-    return [
-        {name: getattr(one.dataset, name) for name in shown} | {"tags": {tag.key: tag.value for tag in one.tags}}
-        for one in (run.inputs.dataset_inputs if run.inputs else ())
-    ]
-
-
-def utc(milliseconds: int) -> str:
-    """Return a time of MLflow's as text."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,26 +1,31 @@
 """Manifests read back: which run a text names, the manifest of that run, and what the ledger says of it.
 
 Nothing here trusts what it reads. A manifest comes as bytes, with the digest of just these; whether they are those that
-the run wrote is for the ledger to say.
+the run wrote is for the ledger to say. The words that `tasks.manifest` writes and an auditor compares are here as well:
+an auditor waits for no library of the solvers'.
 """
 
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import Run
+from mlflow.entities import Metric, Run
 from mlflow.exceptions import MlflowException
 
 from tasks.errors import BadInput, nearest
 from tasks.ledger import Ledger, LedgerEntry
-from tasks.manifest import FILE, SCHEMA
 from tasks.runs import PARENT, all_experiments, newest_first
 from tasks.store import artifact_folder, existing, ledger, mlflow_command
 
+SCHEMA = "aucflow-manifest/1"
+FILE = "lineage.json"
+SIGNATURE = f"{FILE}.sig"
 COMMON: dict[str, type] = {"run": dict, "config": dict, "store": dict, "code": dict, "environment": dict}
 PARTS = {
     "run": COMMON | {"data": dict, "splits": list, "method": dict, "folds": list},
@@ -268,3 +273,27 @@ def recorded_sha256(book: Ledger, run_id: str) -> str | None:
     entry = entry_of_run(book, run_id)
     digest = None if entry is None else entry.data.get("manifest_sha256")
     return digest if isinstance(digest, str) else None
+
+
+# What the store shows of a run, as a manifest has it -----------------------------------------------------------------
+
+
+def metric_summary(values: Sequence[Metric]) -> dict[str, Any]:
+    """Return a metric's last value, how many there are, and the digest over steps, values and times."""
+    rows = sorted((v.step, v.timestamp, v.value) for v in values)
+    digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    return {"last": rows[-1][2], "count": len(rows), "sha256": digest}
+
+
+def inputs_of(run: Run) -> list[dict[str, Any]]:
+    """Return the data sets that the store links to a run, as MLflow shows them."""
+    shown = ("name", "digest", "source_type", "source", "schema", "profile")
+    return [
+        {name: getattr(one.dataset, name) for name in shown} | {"tags": {tag.key: tag.value for tag in one.tags}}
+        for one in (run.inputs.dataset_inputs if run.inputs else ())
+    ]
+
+
+def utc(milliseconds: int) -> str:
+    """Return a time of MLflow's as text."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

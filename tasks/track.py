@@ -36,9 +36,6 @@ from tasks.facts import environment, git_state, processor, user_name
 from tasks.files import file_sha256
 from tasks.ledger import canonical
 from tasks.manifest import (
-    FILE,
-    SCHEMA,
-    SIGNATURE,
     artifact_sections,
     cell_list,
     cell_sections,
@@ -46,11 +43,9 @@ from tasks.manifest import (
     environment_section,
     experiment_sections,
     fold_sections,
-    inputs_of,
-    metric_summary,
     plain,
-    utc,
 )
+from tasks.manifests import FILE, SCHEMA, SIGNATURE, inputs_of, metric_summary, utc
 from tasks.models import log_ranker, make_ranker
 from tasks.openlineage import emit
 from tasks.progress import RECORDED, announce

@@ -19,7 +19,6 @@ from mlflow.exceptions import MlflowException
 from pydantic import TypeAdapter
 
 from tasks import registry, store
-from tasks.convert import convert
 from tasks.errors import BadInput, RunFailed, in_short
 from tasks.files import file_sha256
 from tasks.ledger import Ledger, LedgerEntry
@@ -347,6 +346,8 @@ def _path_now(recorded: str, uri: str) -> str:
 
 def odd_arrays(section: dict[str, Any]) -> Iterator[Discrepancy]:
     """Convert a data set once more and yield what came out otherwise than recorded."""
+    from tasks.convert import convert  # Prefect and all readers, which take seconds
+
     try:
         found = convert.fn(*recorded_source(section))
     except (BadInput, RunFailed) as error:

@@ -25,8 +25,16 @@ from tasks import recovery, store
 from tasks.errors import in_short
 from tasks.files import file_sha256
 from tasks.ledger import Ledger, LedgerEntry
-from tasks.manifest import FILE, SIGNATURE, inputs_of, metric_summary, utc
-from tasks.manifests import BadManifest, manifest_bytes, parse_manifest
+from tasks.manifests import (
+    FILE,
+    SIGNATURE,
+    BadManifest,
+    inputs_of,
+    manifest_bytes,
+    metric_summary,
+    parse_manifest,
+    utc,
+)
 from tasks.recovery import PROCESS
 from tasks.registry import LEFT_BY_READERS
 from tasks.runs import PARENT, all_experiments

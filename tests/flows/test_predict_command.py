@@ -14,7 +14,7 @@ from shop import Shop
 from flows.predict import predict_command
 from tasks import registry
 from tasks.errors import BadInput, Stopped
-from tasks.manifest import FILE, SCHEMA
+from tasks.manifests import FILE, SCHEMA
 from tasks.predict import digests, find_model
 from tasks.values import ConversionRule, Layout
 

@@ -20,7 +20,8 @@ from tasks.cell import compute, divide, plainly
 from tasks.configuration import ExperimentConfig, resolve_paths
 from tasks.convert import convert
 from tasks.download import download
-from tasks.manifest import SCHEMA, cell_sections, data_section, fold_sections
+from tasks.manifest import cell_sections, data_section, fold_sections
+from tasks.manifests import SCHEMA
 from tasks.openlineage import FACETS, emit, events, schema_id
 from tasks.values import ConversionRule
 

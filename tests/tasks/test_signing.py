@@ -23,7 +23,7 @@ from tasks import signing, store
 from tasks.errors import BadInput
 from tasks.files import file_sha256
 from tasks.ledger import Ledger, canonical
-from tasks.manifest import FILE, SIGNATURE
+from tasks.manifests import FILE, SIGNATURE
 from tasks.signing import PRIVATE_KEY, PUBLIC_KEY, public_keys, sign, signing_key, verify
 from tasks.verify import verify as verify_all
 
