@@ -23,14 +23,27 @@ from tasks import registry, store
 from tasks.errors import BadInput, RunFailed, in_short, nearest
 from tasks.ledger import Ledger
 from tasks.pages import refuse_no_file, write_page
-from tasks.story import CHANGED, MISSING, NOT_CHECKED, OK, PASSED, REPLACED, Line, Story, count, render_page, tell
+from tasks.story import (
+    CHANGED,
+    MISSING,
+    NOT_CHECKED,
+    OK,
+    PASSED,
+    REPLACED,
+    UNREADABLE,
+    Line,
+    Story,
+    count,
+    render_page,
+    tell,
+)
 from tasks.verify import Verdict, models_told, verify
 from tasks.verify_runs import Discrepancy
 
 WIDEST = 100  # columns of a story; longer lines are hard to read
 SHOWN = 12  # characters of a digest on the screen
 MOST_FINDINGS = 8  # under a story; `aucflow audit verify` lists all
-STYLES = {OK: "green", CHANGED: "bold red", MISSING: "bold red", REPLACED: "dim", NOT_CHECKED: "dim"}
+STYLES = {OK: "green", REPLACED: "dim", NOT_CHECKED: "dim"} | dict.fromkeys((CHANGED, MISSING, UNREADABLE), "bold red")
 NOUNS = {
     "entries": ("ledger entr", "y", "ies"),
     "runs": ("run",),

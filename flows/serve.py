@@ -213,18 +213,19 @@ class Serving:
             return
         try:
             source = load_retrain_config(deployment.config).data.source
-        except BadInput as error:
+        except (BadInput, OSError) as error:  # of this deployment; the others are served on
             self._complain(deployment.name, str(error))
             return
         if source.startswith(FROM_AFAR):
             self._complain(deployment.name, f"Expected a file of this machine, got {source}: nothing to look at.")
             return
-        found = Path(source).is_file()
-        self._complain(deployment.name, "" if found else f"Expected a data file, found no {source}. Check the path.")
         watch = self.watches.get(deployment.id)
         if watch is None or watch.path != Path(source):
             watch = FileWatch(Path(source), scheduler.started_for(self.client, deployment))
             self.watches[deployment.id] = watch
-        if sha256 := watch.look():
+        sha256 = watch.look()
+        words = f"Expected a readable data file at {source}, got: {watch.fault}. Check path and permissions."
+        self._complain(deployment.name, words if watch.fault else "")
+        if sha256:
             with suppress(ObjectNotFound):  # deleted since it was listed: the next step says so
                 scheduler.start_for(self.client, deployment, sha256)

@@ -23,7 +23,7 @@ from scipy.sparse import csr_matrix
 from aucsolvers.columns import plain_column
 from tasks.classes import Classes, label_text, name_list, two_classes
 from tasks.errors import BadInput, RunFailed, nearest
-from tasks.files import file_sha256
+from tasks.files import brief, sha256_or_reason
 from tasks.readers import MISSING, RawTable, read
 from tasks.stage import stage
 from tasks.values import ConversionRule, Dataset, Layout, Provenance, RawFile, Table
@@ -152,10 +152,10 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
 
 def _refuse_changed(raw: RawFile) -> None:
     for file in raw.files:
-        found = file_sha256(file.path) if file.path.is_file() else "no file"
+        found = sha256_or_reason(file.path)
         if found != file.sha256:
             raise RunFailed(
-                f"{raw.name}: expected {file.path} with SHA-256 {file.sha256[:16]}…, got {found[:16]}. "
+                f"{raw.name}: expected {file.path} with SHA-256 {brief(file.sha256)}, got {brief(found)}. "
                 "The file changed during the run: start the run again."
             )
 

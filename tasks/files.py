@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import lzma
 import os
+import re
 import secrets
 import shutil
 import zlib
@@ -36,6 +37,7 @@ CHUNK = 1 << 20
 MAX_COLUMNS = 100_000  # of a table; svmlight's matrices may be wider
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 UTF_8_MARK = b"\xef\xbb\xbf"
+NO_FILE = "no file"  # in place of a digest
 
 _PAGES = (b"<!doctype", b"<html", b"<head", b"<body", b"<script", b"<?xml", b"<!--")
 _FOREIGN = {
@@ -124,6 +126,32 @@ def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_or_reason(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes or, in words, why there is none to be had: no file, permission denied."""
+    try:
+        return file_sha256(path) if path.is_file() else NO_FILE
+    except OSError as error:  # a folder on the way may not be entered, a name is too long, a disk fails
+        return (error.strerror or type(error).__name__).lower()
+
+
+def is_there(path: Path) -> bool:
+    """Tell whether something is at a path; of what may not be looked at it is taken to be."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
+
+
+def brief(digest: str) -> str:
+    """Return a SHA-256 as sentences have it; what is said in its place as it is."""
+    return f"{digest[:16]}…" if is_sha256(digest) else digest
+
+
+def is_sha256(text: str) -> bool:
+    """Tell whether it is one, and no words in its place."""
+    return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def keep(frame: pd.DataFrame, name: str, drop: tuple[str, ...] = ()) -> Path:
         plain = frame.reset_index(drop=True).rename(columns=str)
         plain = plain.assign(**{column: None for column in plain if column.strip() in drop})
         parquet.write_table(pa.Table.from_pandas(plain, preserve_index=False), draft)
-    except (pa.ArrowException, ValueError, TypeError) as error:
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         draft.unlink(missing_ok=True)
         raise BadInput(f"Expected columns of numbers, texts or dates, each name once, got: {error}. Mend it.") from None
     stem = re.sub(r"[^\w.-]", "_", name)

@@ -32,7 +32,7 @@ from tasks import chunks, registry, store
 from tasks.classes import name_list
 from tasks.convert import canonical, feature_columns, unique_names
 from tasks.errors import BadInput, RunFailed, nearest
-from tasks.files import CHUNK, file_sha256, open_plain, replacing
+from tasks.files import CHUNK, brief, open_plain, replacing, sha256_or_reason
 from tasks.manifests import find_run, read_manifest
 from tasks.models import KeptModel, load_ranker
 from tasks.readers import AMBIGUOUS, Marks, RawTable
@@ -232,10 +232,10 @@ def predict(
 
 def _check_unchanged(raw: RawFile) -> None:
     """Raise RunFailed if a file that was read is another by now than the digest beside its scores says."""
-    found = file_sha256(raw.path) if raw.path.is_file() else "no file"
+    found = sha256_or_reason(raw.path)
     if found != raw.sha256:
         raise RunFailed(
-            f"{raw.path.name}: expected the rows with SHA-256 {raw.sha256[:16]}… to the end, got {found[:16]}: the "
+            f"{raw.path.name}: expected the rows with SHA-256 {brief(raw.sha256)} to the end, got {brief(found)}: the "
             "file changed while it was read. No scores were written: run again when nobody writes to it."
         )
 

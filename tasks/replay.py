@@ -6,6 +6,7 @@ chosen, and the numbers have to agree *within a tolerance*. Nothing is written t
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from tasks.differences import Difference, differences, fold_name, in_words, is_s
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
 from tasks.fetch import home
-from tasks.files import file_sha256
+from tasks.files import file_sha256, is_sha256, sha256_or_reason
 from tasks.ledger import canonical
 from tasks.manifest import cell_sections, fold_sections
 from tasks.manifests import Manifest
@@ -188,8 +189,8 @@ def recipe_of(manifest: Manifest, workers: int | None = None) -> Recipe:
 class ChangedFile(RunFailed):
     """A raw file is there, but it is another one than the run read."""
 
-    def __init__(self, path: Path, wanted: str):
-        super().__init__(f"{wanted} in {path}, got a file with SHA-256 {file_sha256(path)}. {REMEDY}")
+    def __init__(self, path: Path, wanted: str, found: str):
+        super().__init__(f"{wanted} in {path}, got a file with SHA-256 {found}. {REMEDY}")
         self.replaced = f"{wanted} in {path}, got newer data, of which a later run was made. {REMEDY}"
         self.path = path
 
@@ -219,9 +220,11 @@ def _find(part: _Raw, recipe: Recipe, files: tuple[Path, ...]) -> Path:
         if _is_it(candidate, part):
             return candidate.absolute()
     wanted = f"Expected {part.size_bytes:,} bytes with SHA-256 {part.sha256}"
-    if usual.is_file():
-        raise ChangedFile(usual, wanted)
-    raise BadInput(f"{wanted} ({part.source}), found them neither at {usual} nor in the cache {home()}. {REMEDY}")
+    found = sha256_or_reason(usual)
+    if is_sha256(found):
+        raise ChangedFile(usual, wanted, found)
+    place = f"{usual} ({found})"
+    raise BadInput(f"{wanted} ({part.source}), found them neither at {place} nor in the cache {home()}. {REMEDY}")
 
 
 def _was_replaced(path: Path) -> bool:
@@ -233,7 +236,7 @@ def _was_replaced(path: Path) -> bool:
 
 
 def _is_it(path: Path, part: _Raw) -> bool:
-    return path.is_file() and path.stat().st_size == part.size_bytes and file_sha256(path) == part.sha256
+    return os.path.isfile(path) and path.stat().st_size == part.size_bytes and sha256_or_reason(path) == part.sha256
 
 
 def _candidates(part: _Raw, recipe: Recipe, files: tuple[Path, ...]) -> Iterator[Path]:

@@ -15,7 +15,7 @@ from mlflow.exceptions import MlflowException
 
 from aucsolvers.process import ProcessWide
 from tasks.errors import BadInput, RunFailed, without_password
-from tasks.files import locked
+from tasks.files import is_there, locked
 from tasks.ledger import Ledger
 
 FOLDER = Path("mlruns")
@@ -134,7 +134,7 @@ def lies_now(path: Path, uri: str) -> Path:
     if former is None or not path.is_relative_to(former):
         return path
     now = here / path.relative_to(former)
-    return now if now.exists() or _has_come_from(former, here) else path
+    return now if is_there(now) or _has_come_from(former, here) else path
 
 
 def refuse_copy(uri: str) -> None:

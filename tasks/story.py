@@ -35,9 +35,11 @@ from tasks.verify import (
 )
 from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, name_of
 
-OK, CHANGED, MISSING, REPLACED, NOT_CHECKED = "ok", "changed", "missing", "replaced", "not checked"
+OK, CHANGED, MISSING, UNREADABLE, REPLACED = "ok", "changed", "missing", "unreadable", "replaced"
+NOT_CHECKED = "not checked"
 PASSED = "passed "  # how the text of a rule's line begins
-STATES = {"missing": MISSING, "removed": MISSING, "replaced": REPLACED}  # by kind of discrepancy; all others: CHANGED
+# by kind of discrepancy; all others: CHANGED
+STATES = {"missing": MISSING, "removed": MISSING, "unreadable": UNREADABLE, "replaced": REPLACED}
 QUICK_BYTES = 64 << 20  # raw files up to this size are converted once more without being asked
 OF_A_RUN = ("run", "manifest", "store", "model")  # parts of what is found that its own line stands for
 MOST_CELLS = 18  # of an experiment; one screen has no more lines
@@ -362,7 +364,7 @@ def _of_data(section: dict[str, Any], found: tuple[Discrepancy, ...], deep: bool
     name = section["name"]
     state, why = _state(found, ("conversion",), f"data set {name}")
     if any(one.part == "data" for one in found):
-        state, why = NOT_CHECKED, "the raw file is not there as it was"
+        state, why = NOT_CHECKED, "there is no raw file to read as it was"
     elif not deep and not _is_quick(section):
         state, why = NOT_CHECKED, "large: --deep converts it again"
     text = f"{name}: {section['n_rows']:,} rows × {section['n_features']:,}, {section['n_pos']:,} positive"

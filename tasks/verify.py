@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from tasks import registry, store
 from tasks.errors import BadInput, RunFailed, in_short
-from tasks.files import file_sha256
+from tasks.files import NO_FILE, brief, is_sha256, is_there, sha256_or_reason
 from tasks.ledger import Ledger, LedgerEntry
 from tasks.recovery import PROCESS
 from tasks.runs import all_pages
@@ -254,11 +254,11 @@ class DataFiles:
 
     def is_last(self, path: str) -> bool:
         """Tell whether what lies at a path now is what was last recorded of it."""
-        return path in self.files and Path(path).is_file() and [*self._by_last_use(path)][-1] == file_sha256(Path(path))
+        return path in self.files and [*self._by_last_use(path)][-1] == sha256_or_reason(Path(path))
 
     def check(self) -> Iterator[Discrepancy]:
         """Yield the files that are gone or changed, and with ``deep`` the arrays that came out otherwise."""
-        now = {path: file_sha256(Path(path)) if Path(path).is_file() else None for path in self.files}
+        now = {path: sha256_or_reason(Path(path)) for path in self.files}
         for path in self.files:
             self.counts["data files"] += 1
             yield from self._odd_file(path, now)
@@ -267,11 +267,12 @@ class DataFiles:
                 self.counts["data sets"] += 1
                 yield from odd_arrays(section)
 
-    def _odd_file(self, path: str, digests: dict[str, str | None]) -> Iterator[Discrepancy]:
+    def _odd_file(self, path: str, digests: dict[str, str]) -> Iterator[Discrepancy]:
         """Yield what is wrong with a file, by each digest that it was recorded with, the last used last.
 
-        ``digests`` are those of all recorded files now. One that a later run found replaced is no finding, whatever has
-        become of the file since; nor is one that is gone, where the same bytes are in another that a run was made of.
+        ``digests`` are those of all recorded files now, or why there is none. One that a later run found replaced is no
+        finding, whatever has become of the file since; nor is one that is gone, where the same bytes are in another
+        that a run was made of.
         """
         recorded, now = self._by_last_use(path), digests[path]
         *replaced, last = recorded
@@ -282,14 +283,17 @@ class DataFiles:
             if digest != now:
                 words = f"{later}; those with the SHA-256 {digest[:16]}… are not there any more"
                 yield Discrepancy("replaced", f"data file {path}", words, "data", is_note=True)
-        if now is None:
+        if now == NO_FILE:
             remedies = [f"; the same data are in {other}" for other, digest in digests.items() if digest == last]
             if FETCHED.match(recorded[last]):
                 remedies.append(f"; it can be fetched again from {recorded[last]}")
             words = f"it is gone, {last[:16]}… was recorded{''.join(remedies[:1])}"
             yield Discrepancy("missing", f"data file {path}", words, "data", is_note=bool(remedies))
+        elif not is_sha256(now):
+            words = f"{now}; {brief(last)} was recorded. Audit as an account that may read it"
+            yield Discrepancy("unreadable", f"data file {path}", words, "data")
         elif now != last:
-            words = f"its SHA-256 is {now[:16]}…, {last[:16]}… was recorded"
+            words = f"its SHA-256 is {brief(now)}, {brief(last)} was recorded"
             yield Discrepancy("changed", f"data file {path}", words, "data")
 
     def _by_last_use(self, path: str) -> dict[str, str]:
@@ -341,7 +345,7 @@ def _is_raw_file(one: Any) -> bool:
 
 def _path_now(recorded: str, uri: str) -> str:
     now = store.lies_now(Path(recorded), uri)
-    return str(now) if now.is_file() else recorded
+    return str(now) if is_there(now) else recorded
 
 
 def odd_arrays(section: dict[str, Any]) -> Iterator[Discrepancy]:

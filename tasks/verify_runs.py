@@ -23,7 +23,7 @@ from sqlalchemy import NullPool, column, create_engine, select, table
 
 from tasks import recovery, store
 from tasks.errors import in_short
-from tasks.files import file_sha256
+from tasks.files import NO_FILE, brief, is_sha256, sha256_or_reason
 from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifests import (
     FILE,
@@ -47,6 +47,7 @@ DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 COLUMNS = ("key", "value", "timestamp", "step", "is_nan", "run_uuid")  # one of them is a word of MySQL's: quoted
 METRICS = table("metrics", *map(column, COLUMNS))
 LATEST = table("latest_metrics", *map(column, ("key", "step", "timestamp", "run_uuid")))
+LINK_TO_NONE = "a link to no file"  # in place of a digest
 LONGEST = 60  # characters of a value that a message shows
 
 
@@ -216,6 +217,10 @@ class RunAuditor:
                 return None, [self._said(run, "unreadable", f", {FILE}", str(error), "manifest")]
         if not texts:
             place = store.artifact_path(run.info.artifact_uri) or run.info.artifact_uri
+            reason = sha256_or_reason(Path(place) / FILE) if isinstance(place, Path) else NO_FILE
+            if reason != NO_FILE:
+                kind, words = _other_digest(reason, str(expected))
+                return None, [self._said(run, kind, f", {FILE}", words, "manifest")]
             behind = str(place).startswith("mlflow-artifacts:")
             words = f"not in {place}{', which is read through its server: set MLFLOW_TRACKING_URI to it' * behind}"
             return None, [self._said(run, "missing", f", {FILE}", words, "manifest")]
@@ -410,7 +415,7 @@ class RunAuditor:
             for name, uri in uris.items():
                 own = {path: digest for path, digest in then.items() if path.startswith(f"{name}/")}
                 try:
-                    now = _digests(name, stack.enter_context(store.artifact_folder(uri)))
+                    now = _digests(name, stack.enter_context(store.artifact_folder(uri)), own)
                 except (OSError, MlflowException):
                     now = {}
                 self.counts["files"] += len(now)
@@ -424,8 +429,8 @@ class RunAuditor:
             elif path not in then:
                 yield self._said(run, "inserted", f", file {path}", "it was not there when the run ended", "files")
             elif now[path] != then[path]:
-                words = f"its SHA-256 is {now[path][:16]}…, {then[path][:16]}… was recorded"
-                yield self._said(run, "changed", f", file {path}", words, "files")
+                kind, words = _other_digest(now[path], then[path])
+                yield self._said(run, kind, f", file {path}", words, "files")
 
     def _signature(self, entry: LedgerEntry, run: Run, artifact_uri: str) -> Iterator[Discrepancy]:
         """Yield what is wrong with the manifest's signature: with a public key all, without one only what shows."""
@@ -437,15 +442,16 @@ class RunAuditor:
 
     def _signature_in(self, entry: LedgerEntry, run: Run, folder: Path) -> Iterator[Discrepancy]:
         recorded, path = entry.data.get("signature_sha256"), folder / SIGNATURE
-        subject, found = f", file run/{SIGNATURE}", file_sha256(path) if path.is_file() else None
+        subject, digest = f", file run/{SIGNATURE}", sha256_or_reason(path)
+        found = None if digest == NO_FILE else digest
         if found != recorded:
-            kind = "inserted" if recorded is None else "unsigned" if found is None else "changed"
-            words = {
-                "inserted": f"the ledger has no signature (entry {entry.seq})",
-                "unsigned": f"the ledger has its signature (entry {entry.seq}), which is not there",
-                "changed": f"its SHA-256 is {str(found)[:16]}…, {str(recorded)[:16]}… was recorded (entry {entry.seq})",
-            }
-            yield self._said(run, kind, subject, words[kind], "files")
+            if recorded is None:
+                kind, words = "inserted", "the ledger has no signature"
+            elif found is None:
+                kind, words = "unsigned", "the ledger has its signature, which is not there"
+            else:
+                kind, words = _other_digest(found, recorded)
+            yield self._said(run, kind, subject, f"{words} (entry {entry.seq})", "files")
         if self.public_keys and (found or not recorded):
             self.counts["signatures"] += 1
             for fault in verify_signature(folder / FILE, path, *self.public_keys):
@@ -455,11 +461,12 @@ class RunAuditor:
         """Yield the page that a person opens, if it is another than the one among the artifacts."""
         for path, digest in then.items():
             copy = store.FOLDER / "reports" / Path(path).name
-            if path.startswith("run/") and path.endswith(".html") and copy.is_file():
+            found = sha256_or_reason(copy) if path.startswith("run/") and path.endswith(".html") else NO_FILE
+            if found != NO_FILE:
                 self.counts["files"] += 1
-                if file_sha256(copy) != digest:
-                    words = f"{copy} is another page than the one that was recorded"
-                    yield self._said(run, "changed", f", file {copy}", words, "files")
+            if found not in (NO_FILE, digest):
+                kind, words = _other_digest(found, digest)
+                yield self._said(run, kind, f", file {copy}", words, "files")
 
     def _said(self, run: Run, kind: str, what: str, message: str, part: str) -> Discrepancy:
         return Discrepancy(kind, f"{name_of(run)}{what}", message, part, run.info.run_id)
@@ -509,15 +516,30 @@ def _members(value: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _digests(name: str, folder: Path) -> dict[str, str]:
-    """Return the digest of every file in a folder, but no artifacts: manifest, signature, MLflow's own mark."""
+def _other_digest(found: str, recorded: str) -> tuple[str, str]:
+    """Return the kind of finding that a digest is, or what there is in its place, and the words for it."""
+    if is_sha256(found) or found == LINK_TO_NONE:
+        return "changed", f"its SHA-256 is {brief(found)}, {brief(recorded)} was recorded"
+    return "unreadable", f"{found}; {brief(recorded)} was recorded. Audit as an account that may read it"
+
+
+def _digests(name: str, folder: Path, recorded: Iterable[str]) -> dict[str, str]:
+    """Return the digest of every file in a folder, but no artifacts: manifest, signature, MLflow's own mark.
+
+    Of one of those recorded that is there and may not be read, the reason.
+    """
     found = {}
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder).as_posix()
         is_ours = name == "run" and inside in (FILE, SIGNATURE)
         is_mark = (name, inside) == ("model", LEFT_BY_READERS) and _is_mark(path)
         if not is_ours and not is_mark and (path.is_symlink() or path.is_file()):
-            found[f"{name}/{inside}"] = file_sha256(path) if path.is_file() else "a link to no file"
+            digest = sha256_or_reason(path)
+            found[f"{name}/{inside}"] = LINK_TO_NONE if digest == NO_FILE else digest
+    for own in set(recorded) - found.keys():  # in a folder that may not be listed
+        reason = sha256_or_reason(folder / own.removeprefix(f"{name}/"))
+        if reason != NO_FILE:
+            found[own] = reason
     return found
 
 

@@ -4,10 +4,11 @@ A file that is still being written grows from look to look, so half of it starts
 the same content, touched or moved has another time and the same digest, and starts nothing either.
 """
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.files import file_sha256
+from tasks.files import is_sha256, sha256_or_reason
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,21 @@ def snapshot(path: Path) -> Snapshot | None:
         found = path.stat()
     except OSError:
         return None
+    if not stat.S_ISREG(found.st_mode):  # of a pipe nobody knows when there is something to read
+        return None
     return Snapshot(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 class FileWatch:
-    """One file, looked at again and again; ``sha256`` is the content that is known already."""
+    """One file, looked at again and again; ``sha256`` is the content that is known already.
+
+    ``fault`` says in words why the last look could not read what is there, if there was something to read.
+    """
 
     def __init__(self, path: Path, sha256: str | None = None):
         self.path = path
         self.sha256 = sha256
+        self.fault = ""
         self._last: Snapshot | None = None  # at the last look
         self._read: Snapshot | None = None  # when its content was last read
 
@@ -42,11 +49,11 @@ class FileWatch:
         """Return the digest of a content that is new and has settled, once; None otherwise."""
         now, before = snapshot(self.path), self._last
         self._last = now
-        if now is None or now != before or now == self._read:
+        if now is not None and (now != before or now == self._read):
             return None
-        try:
-            sha256 = file_sha256(self.path)
-        except OSError:  # gone, or not ours to read, by now
+        sha256 = sha256_or_reason(self.path)
+        self.fault = "" if is_sha256(sha256) else sha256
+        if now is None or self.fault:
             return None
         if snapshot(self.path) != now:  # written to while it was read
             return None

@@ -271,6 +271,7 @@ def test_a_name_that_is_no_name_is_refused(tmp_path, monkeypatch):
     [
         (lambda frame: frame.rename(columns={"age": "amount"}), "each name once"),
         (lambda frame: frame.assign(age=[{1: 2}, *range(len(frame) - 1)]), "numbers, texts or dates"),
+        (lambda frame: frame.assign(age=[2**70, *range(len(frame) - 1)]), "too large"),
         (lambda frame: frame.drop(columns="fraud"), "Expected a target column"),
         (lambda frame: frame.iloc[:0], "expected rows"),
     ],

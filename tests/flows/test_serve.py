@@ -71,3 +71,25 @@ def test_a_signal_between_the_taking_of_a_run_and_its_start_leaves_no_run_pendin
     assert running.process.returncode is not None
     assert client.states == ["Pending", "Crashed"]
     assert "claims: crashed: `aucflow serve` was ended" in said.getvalue()
+
+
+def test_data_that_may_not_be_looked_at_are_told_once_and_the_others_are_served_on(tmp_path, monkeypatch):
+    """PermissionError ended the service, and with it the runs of all deployments."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(scheduler, "started_for", lambda _client, _deployment: None)
+    started, said = [], io.StringIO()
+    monkeypatch.setattr(scheduler, "start_for", lambda _client, deployment, _sha256: started.append(deployment.name))
+    config = "model: {0}\ndata: {{source: {0}.csv, target: fraud}}\nmethod: {{solver: svm_or}}\n"
+    for name in ("closed", "open"):
+        (tmp_path / f"{name}.yaml").write_text(config.format(name))
+    (tmp_path / "closed.csv").symlink_to("a" * 300)
+    (tmp_path / "open.csv").write_text("a,fraud\n1,0\n")
+    server = SimpleNamespace(is_up=True)
+    serving = Serving(server, None, Console(file=said, soft_wrap=True), Signals(), tmp_path, limit=1, look_every=60)
+    ids = {name: uuid4() for name in ("closed", "open")}
+    for _ in range(3):
+        for name in ids:
+            serving._look(Deployed(name, f"{name}.yaml", None, "UTC", True, ids[name]))
+    assert started == ["open"]
+    (told,) = said.getvalue().splitlines()
+    assert "closed: Expected a readable data file at" in told and "closed.csv, got: file name too long. Check" in told

@@ -215,6 +215,11 @@ def test_a_table_of_texts_and_gaps_is_replayed_from_wherever_it_lies_now(tmp_pat
     digest = json.loads(path.read_bytes())["data"]["raw"][0]["sha256"]
     with pytest.raises(BadInput, match=f"SHA-256 {digest}.*{table}.*--data"):
         replay(find_manifest(str(path)))
+    # not to be looked at
+    table.symlink_to("a" * 300)
+    with pytest.raises(BadInput, match=f"{table} \\(file name too long\\) nor in the cache"):
+        replay(find_manifest(str(path)))
+    table.unlink()
     # another one in its place
     table.write_text("amount,shop,fraud\n1,a,True\n2,b,False\n")
     done = replay(find_manifest(str(path)))

@@ -11,8 +11,9 @@ import sqlite3
 import subprocess
 import sys
 import traceback
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import mlflow
 import pytest
@@ -297,6 +298,16 @@ def start_first(audited, experiment_name: str, process: str) -> str:
     return source
 
 
+@contextmanager
+def closed(path):
+    """Have the system refuse to look at a path, as it does where a folder may not be entered, to whoever tests."""
+    kept = path.rename(Path("kept"))
+    path.symlink_to("a" * 300)
+    yield
+    path.unlink()
+    kept.rename(path)
+
+
 def change_database(audited, statement: str, values: tuple) -> None:
     with closing(sqlite3.connect(audited.folder / "mlruns" / "mlflow.db")) as database, database:
         database.execute(statement, values)
@@ -418,6 +429,18 @@ class TestRuns:
         (tmp_path / "config.json").unlink()
         assert the_only(found(audited)).subject.endswith("file run/config.json")
 
+    @pytest.mark.parametrize("name", ["curves", "lineage.json"])
+    def test_files_that_may_not_be_looked_at_are_told_as_such_and_no_others_are(self, audited, name):
+        """All files of the run were called missing."""
+        run_id = audited.runs["claims ls_svm"]
+        (place,) = audited.folder.glob(f"mlruns/artifacts/*/{run_id}/artifacts")
+        inside = [path.relative_to(place).as_posix() for path in place.glob(f"{name}/*")]
+        with closed(place / name):
+            findings = [one for one in found(audited) if not one.subject.endswith("file run/curves")]  # the link
+        assert {one.kind for one in findings} == {"unreadable"}
+        subjects = [f"file run/{path}" for path in sorted(inside)] or [name]
+        assert [one.subject for one in findings] == [f"run {run_id[:8]} claims ls_svm, {one}" for one in subjects]
+
     @pytest.mark.parametrize("name", ["certified_auc", "test_auc_mean"])
     @pytest.mark.parametrize("whose", ["claims ls_svm", "claims u1+ls_svm", ""])
     def test_a_metric_put_to_a_model_as_one_of_our_runs(self, audited, name, whose):
@@ -519,6 +542,16 @@ class TestData:
         (audited.folder / "claims.csv").unlink()
         one = the_only(found(audited, deep=True))
         assert (one.kind, one.is_note) == ("missing", False)
+
+    def test_one_that_may_not_be_looked_at_is_a_finding_and_ends_nothing(self, audited):
+        """To an auditor of another account than the runs' `aucflow audit` said no more than PermissionError."""
+        path = audited.folder / "claims.csv"
+        with closed(path):
+            one = the_only(found(audited, deep=True))
+            line = next(one for one in tell(audited.client, audited.ledger, "claims").lines if one.label == "raw file")
+        assert (one.kind, one.subject, one.is_note) == ("unreadable", f"data file {path}", False)
+        assert one.message.startswith("file name too long; ")
+        assert (line.state, line.why) == ("unreadable", one.message)
 
     def test_an_entry_that_calls_other_data_the_same_is_found_out_by_converting_them(self, audited):
         section, path = manifest_of(audited)["data"], audited.folder / "claims.csv"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks import watch
+from tasks import files, watch
 from tasks.watch import FileWatch, snapshot
 
 
@@ -39,7 +39,7 @@ def test_the_first_content_counts_unless_it_is_known(file):
 
 def test_nothing_changed_is_not_even_read(file):
     seen = settled(file)
-    with mock.patch.object(watch, "file_sha256", side_effect=AssertionError("read")):
+    with mock.patch.object(watch, "sha256_or_reason", side_effect=AssertionError("read")):
         assert [seen.look() for _ in range(3)] == [None] * 3
 
 
@@ -68,7 +68,7 @@ def test_a_file_that_is_written_to_while_it_is_read_starts_nothing(file):
         path.write_bytes(b"whole")
         return digest
 
-    with mock.patch.object(watch, "file_sha256", read_and_written_to):
+    with mock.patch.object(watch, "sha256_or_reason", read_and_written_to):
         assert seen.look() is None
     assert [seen.look() for _ in range(2)] == [None, sha256(b"whole")]
 
@@ -110,9 +110,27 @@ def test_an_earlier_content_that_comes_back_is_a_change(file):
 def test_what_cannot_be_read_is_no_change_until_it_can(file):
     seen = settled(file)
     file.write_bytes(b"new")
-    with mock.patch.object(watch, "file_sha256", side_effect=PermissionError):
+    with mock.patch.object(files, "file_sha256", side_effect=PermissionError(13, "Permission denied")):
         assert [seen.look() for _ in range(3)] == [None] * 3
+        assert seen.fault == "permission denied"
     assert seen.look() == sha256(b"new")
+    assert seen.fault == ""
+
+
+@pytest.mark.parametrize(
+    "target, fault", [("a" * 300, "file name too long"), ("nowhere", "no file"), (".", "no file"), ("pipe", "no file")]
+)
+def test_what_cannot_be_looked_at_is_told_and_no_change(file, target, fault):
+    """A name too long, or a folder that may not be entered, raised an error; a pipe would have been waited for."""
+    seen = settled(file)
+    os.mkfifo(file.with_name("pipe"))
+    file.unlink()
+    file.symlink_to(target)
+    assert [(seen.look(), seen.fault) for _ in range(3)] == [(None, fault)] * 3
+    file.unlink()
+    file.write_bytes(b"new")
+    assert [seen.look() for _ in range(2)] == [None, sha256(b"new")]
+    assert seen.fault == ""
 
 
 @settings(max_examples=60, deadline=None)
