@@ -48,7 +48,7 @@ class FileWatch:
     def look(self) -> str | None:
         """Return the digest of a content that is new and has settled, once; None otherwise."""
         now, before = snapshot(self.path), self._last
-        self._last = now
+        self._last, self.fault = now, ""
         if now is not None and (now != before or now == self._read):
             return None
         sha256 = sha256_or_reason(self.path)
