@@ -163,7 +163,14 @@ class Serving:
             return
         name = next(d.name for d in self.deployed if d.id == run.deployment_id)
         log = self.logs / f"{run.id}.log"
-        process = start_child("prefect.engine", str(run.id), env=self.server.environment, log=log)
+        try:
+            self.logs.mkdir(0o700, exist_ok=True)  # between two runs of a month's schedule, systems clean /tmp
+            process = start_child("prefect.engine", str(run.id), env=self.server.environment, log=log)
+        except OSError as error:  # a full disk, too many processes: the next run may be better off
+            reason = f"its process could not be started: {error}"
+            crash(self.client, self.client.read_flow_run(run.id), reason)
+            self._say(name, f"crashed: {reason}")
+            return
         self.running[run.id] = Running(name, run.deployment_id, process, log)
         self._say(name, f"started, {scheduler.cause(run)} ({run.name})")
 

@@ -43,11 +43,24 @@ class Client:
         return SimpleNamespace(status=scheduler.SetStateStatus.ACCEPT)
 
 
+def serving_of(folder, client=None, said=None):
+    """Return what serves a folder, with a server that is up."""
+    server = SimpleNamespace(is_up=True, environment=environment(folder))
+    console = Console(file=said or io.StringIO(), soft_wrap=True)
+    return Serving(server, client, console, Signals(), folder / "logs", limit=1, look_every=60)
+
+
+@pytest.fixture
+def deployment():
+    return Deployed("claims", "claims.yaml", "0 3 1 * *", "UTC", False, uuid4())
+
+
 @pytest.mark.parametrize("step", ["take", "start_child"])
-def test_a_signal_between_the_taking_of_a_run_and_its_start_leaves_no_run_pending(step, tmp_path, monkeypatch):
+def test_a_signal_between_a_runs_taking_and_its_start_leaves_none_pending(step, deployment, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    deployment = Deployed("claims", "claims.yaml", "0 3 * * *", "UTC", False, uuid4())
-    client, signals, said = Client(deployment), Signals(), io.StringIO()
+    client, said = Client(deployment), io.StringIO()
+    serving = serving_of(tmp_path, client, said)
+    signals = serving.signals
     module = scheduler if step == "take" else sys.modules["flows.serve"]
     honest = getattr(module, step)
 
@@ -61,8 +74,6 @@ def test_a_signal_between_the_taking_of_a_run_and_its_start_leaves_no_run_pendin
 
     monkeypatch.setattr(module, step, interrupted)
     monkeypatch.setattr("flows.serve.recover", lambda: None)
-    server = SimpleNamespace(is_up=True, environment=environment(tmp_path))
-    serving = Serving(server, client, Console(file=said), signals, tmp_path, limit=1, look_every=60)
     serving.deployed = (deployment,)
     with pytest.raises(KeyboardInterrupt):
         serving._start_due()
@@ -71,6 +82,30 @@ def test_a_signal_between_the_taking_of_a_run_and_its_start_leaves_no_run_pendin
     assert running.process.returncode is not None
     assert client.states == ["Pending", "Crashed"]
     assert "claims: crashed: `aucflow serve` was ended" in said.getvalue()
+
+
+def test_the_folder_of_logs_may_be_cleaned_away_between_two_runs(deployment, tmp_path, monkeypatch):
+    """FileNotFoundError ended the service: /tmp is cleaned of what has stood still for ten days or thirty."""
+    monkeypatch.setattr("flows.serve.recover", lambda: None)
+    client = Client(deployment)
+    serving = serving_of(tmp_path, client)
+    serving.deployed = (deployment,)
+    serving._start_due()
+    assert len(serving.running) == 1
+    assert serving.end() == "ended the run of claims"
+
+
+def test_a_run_whose_process_cannot_be_started_is_crashed_and_ends_nothing_else(deployment, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("flows.serve.start_child", full)
+    client, said = Client(deployment), io.StringIO()
+    serving = serving_of(tmp_path, client, said)
+    serving.deployed = (deployment,)
+    serving._start_due()
+    assert (client.states, serving.running) == (["Pending", "Crashed"], {})
+    assert "claims: crashed: its process could not be started: [Errno 28] No space left on device" in said.getvalue()
 
 
 def test_data_that_may_not_be_looked_at_are_told_once_and_the_others_are_served_on(tmp_path, monkeypatch):
@@ -84,8 +119,7 @@ def test_data_that_may_not_be_looked_at_are_told_once_and_the_others_are_served_
         (tmp_path / f"{name}.yaml").write_text(config.format(name))
     (tmp_path / "closed.csv").symlink_to("a" * 300)
     (tmp_path / "open.csv").write_text("a,fraud\n1,0\n")
-    server = SimpleNamespace(is_up=True)
-    serving = Serving(server, None, Console(file=said, soft_wrap=True), Signals(), tmp_path, limit=1, look_every=60)
+    serving = serving_of(tmp_path, said=said)
     ids = {name: uuid4() for name in ("closed", "open")}
     for _ in range(3):
         for name in ids:
