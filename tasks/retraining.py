@@ -243,7 +243,7 @@ def meet_champion(
     except (BadInput, RunFailed, MlflowException) as error:
         lost = f"{_named(champion)} cannot be used: {error}"
         return Opponent(champion, held_out.test, (_failed("champion_available", lost),), None)
-    misfits = tuple(_misfits(champion, model, dataset, table))
+    misfits = tuple(_misfits(champion, model, manifest, dataset, table))
     if misfits:
         return Opponent(champion, held_out.test, misfits, None)
     X = as_trained(model, table.X)
@@ -335,7 +335,9 @@ def _why_others(before: dict[str, Any], config: RetrainConfig) -> str:
     return f"it held out {then[0]:.0%} by seed {then[1]}, this config {now[0]:.0%} by seed {now[1]}"
 
 
-def _misfits(champion: Version, model: KeptModel, dataset: Dataset, table: Table) -> Iterator[Judged]:
+def _misfits(
+    champion: Version, model: KeptModel, manifest: dict[str, Any], dataset: Dataset, table: Table
+) -> Iterator[Judged]:
     """Yield what makes the champion's scores of these rows impossible, or those of another question."""
     other = _other_features(model, dataset, table)
     if other:
@@ -347,6 +349,20 @@ def _misfits(champion: Version, model: KeptModel, dataset: Dataset, table: Table
             f"{_named(champion)} detects '{theirs}', and the positive class of the data is '{ours}'. Name the label in "
             f"the config (positive: '{theirs}') or, if '{ours}' is meant, name it another model.",
         )
+    elif new := _new_labels(manifest["data"]["conversion"].get("label_sides", {}), dataset):
+        yield _failed(
+            "same_labels",
+            f"{_named(champion)} was trained on two labels, and the data have more: {new}. Mend the rows or, if "
+            f"whatever is not '{ours}' is negative, say so (conversion: {{rule: one_vs_rest, positive: '{ours}'}}).",
+        )
+
+
+def _new_labels(known: dict[str, int], dataset: Dataset) -> str:
+    """Return, with their rows, labels that came to the two of a model's data; a rule may be for any that come."""
+    counts = dataset.provenance.label_counts
+    if len(known) != 2 or len(counts) <= 2 or dataset.rule.conversion not in ("default", "minority_positive"):
+        return ""
+    return _listed([f"'{label}' ({rows:,})" for label, rows in counts.items() if label not in known])
 
 
 def _other_features(model: KeptModel, dataset: Dataset, table: Table) -> str:

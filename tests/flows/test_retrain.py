@@ -354,6 +354,19 @@ class TestOpponent:
         assert rule == "same_labels"
         assert "detects 'yes'" in reason and "positive: 'yes'" in reason
 
+    def test_a_third_label_is_not_taken_as_negative_in_silence(self, model):
+        """A dozen rows of `maybe` went to the negatives, and the model was promoted without a word."""
+        table = claims()
+        table.loc[[1, 2, 3], "fraud"] = "maybe"
+        odd = config(write(table, Path("odd.csv")))
+        opponent, _ = meet(model, odd)
+        rule, reason = told(opponent)
+        assert rule == "same_labels"
+        assert "the data have more: 'maybe' (3). Mend the rows or" in reason
+        assert "conversion: {rule: one_vs_rest, positive: 'yes'}" in reason
+        said, _ = meet(model, odd, ConversionRule("fraud", "yes", conversion="one_vs_rest"))
+        assert said.contender is not None
+
     def test_sparse_data_do_not_fit_a_tables_model(self, model):
         rng = np.random.default_rng(0)
         X = rng.integers(0, 9, (80, 3))
