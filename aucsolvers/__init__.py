@@ -25,6 +25,7 @@ _HOME = {
     "SOLAM": "online_saddle_point",
     "SPDAM": "saddle_point",
     "SVMOR": "ordinal",
+    "SignedRanks": "ranks",
     "TextImputer": "columns",
     "UniExp": "univariate",
     "UnitRows": "unit_rows",

@@ -17,7 +17,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from aucsolvers import TextImputer, UnitRows
+from aucsolvers import SignedRanks, TextImputer, UnitRows
 from aucsolvers.columns import without_zeros
 from aucsolvers.hats import HatFunctions
 from tasks.configuration import DENSE_ONLY, PreprocessingConfig
@@ -56,7 +56,7 @@ def _table_steps(X: pd.DataFrame, config: PreprocessingConfig, takes_sparse: boo
     impute = ("impute", SimpleImputer(strategy=config.impute, keep_empty_features=True))
     if not text and takes_sparse and config.scales[0] not in CENTRED and _are_mostly_zeros(X):
         zeros, rows = (FunctionTransformer(without_zeros, feature_names_out="one-to-one") for _ in range(2))
-        scaler = _sparse_scaler(config.scales[0], *X.shape)
+        scaler = _sparse_scaler(config.scales[0], X.shape[1])
         return [("zeros", zeros), impute, ("rows", rows), ("scale", scaler)]  # imputing makes columns of them
     numeric_steps = [impute, ("scale", _dense_scaler(config.scales[0], len(X)))]
     if not text:
@@ -69,7 +69,7 @@ def _table_steps(X: pd.DataFrame, config: PreprocessingConfig, takes_sparse: boo
 
 
 def _sparse_steps(X: csr_matrix, config: PreprocessingConfig, takes_sparse: bool) -> list[tuple[str, Any]]:
-    scaler = _sparse_scaler(config.scales[0], *X.shape)
+    scaler = _sparse_scaler(config.scales[0], X.shape[1])
     if takes_sparse or 8 * X.shape[0] * X.shape[1] > FILLED_BYTES:
         return [("scale", scaler)]
     return [("columns", ColumnTransformer([("scale", scaler, slice(0, X.shape[1]))], sparse_threshold=0.0))]
@@ -108,8 +108,8 @@ def _dense_scaler(scale: str, n_rows: int) -> Any:
     return scalers.get(scale, "passthrough")
 
 
-def _sparse_scaler(scale: str, n_rows: int, n_columns: int) -> Any:
-    """Return what scales columns without touching zeros: nothing is centred, ranks are among the other values."""
+def _sparse_scaler(scale: str, n_columns: int) -> Any:
+    """Return what scales columns without touching zeros: nothing is centred, and ranks have the sign."""
     if scale == "quantile":
         # each column's, and a copy while they are computed; of however few rows, so that all folds say the same
         needed = 16 * QUANTILES * n_columns
@@ -118,7 +118,7 @@ def _sparse_scaler(scale: str, n_rows: int, n_columns: int) -> Any:
                 f"Expected quantiles of at most {QUANTILE_BYTES} bytes with scale quantile, got {n_columns} columns of "
                 f"sparse data, which need {needed} however few values they have. Take standard or minmax."
             )
-        return QuantileTransformer(n_quantiles=min(QUANTILES, n_rows), subsample=None, ignore_implicit_zeros=True)
+        return SignedRanks(QUANTILES)
     if scale in DENSE_ONLY:
         raise ValueError(f"Expected dense data with scale {scale}, got sparse. Leave that scale out.")
     return {"standard": StandardScaler(with_mean=False), "minmax": MaxAbsScaler()}.get(scale, "passthrough")

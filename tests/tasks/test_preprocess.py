@@ -115,6 +115,14 @@ class TestSparse:
         assert out.format == "csr"
         assert not out.toarray()[dense == 0].any()
 
+    def test_ranks_of_words_are_those_of_a_dense_table(self):
+        """All words of a row became 0, and the model scored every row alike (a hostile tester's)."""
+        counts = np.random.default_rng(0).poisson(0.5, (60, 4)).astype(float)
+        table = pd.DataFrame(counts, columns=list("abcd"))
+        assert np.allclose(
+            scaled(csr_matrix(counts), csr_matrix(counts), "quantile").toarray(), scaled(table, table, "quantile")
+        )
+
     def test_hats_would_fill_it(self):
         with pytest.raises(ValueError, match="Expected dense data"):
             scaled(csr_matrix(np.eye(3)), csr_matrix(np.eye(3)), "piecewise")
