@@ -464,13 +464,23 @@ def headline(rows: Sequence[SummaryRow], score: Score = AUC) -> str:
         if isfinite(found.low):
             reason = score.flawless if found.mean == 1.0 else score.alike
         return f"{start}: {reason}, so there is no interval to rank by."
-    level = sum(found.overlaps(other) for other in others)
-    if level == 0:
+    rivals = "; ".join(_rivals(found, others))
+    if not rivals:
         return f"{start}; no other method's interval reaches it."
-    share = "the interval of the one other method overlaps"
-    if len(others) > 1:
-        share = f"the intervals of {level} of the {len(others)} other methods overlap"
-    return f"{start}; {share} it, so the table alone does not rank them."
+    return f"{start}; {rivals}, so the table alone does not rank them."
+
+
+def _rivals(best: Spread, others: Sequence[Spread]) -> Iterator[str]:
+    """Say of how many other methods the interval overlaps the best one's, and of how many it is not known."""
+    unknown = sum(not other.has_interval for other in others)
+    level = sum(best.overlaps(other) for other in others) - unknown
+    only, of_all = len(others) == 1, f"of the {len(others)} other methods"
+    if level:
+        whose = "the interval of the one other method overlaps" if only else f"the intervals of {level} {of_all} overlap"
+        yield f"{whose} it"
+    if unknown:
+        whose = "the one other method has" if only else f"{unknown} {of_all} {'has' if unknown == 1 else 'have'}"
+        yield f"{whose} no interval"
 
 
 def _leaders(rows: Sequence[SummaryRow]) -> str:

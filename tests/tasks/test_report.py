@@ -219,7 +219,11 @@ def test_an_unknown_interval_is_said_to_be_unknown_and_ranks_nothing():
     known, unknown = row("a", 0.9, 0.01, best=True), row("b", 0.8, math.nan)
     assert unknown.auc.interval == "unknown"
     assert known.auc.overlaps(unknown.auc)
-    assert "does not rank them" in headline([known, unknown])
+    assert headline([known, unknown]).endswith(
+        "; the one other method has no interval, so the table alone does not rank them."
+    )
+    several = headline([known, unknown, unknown, row("c", 0.89, 0.01)])
+    assert "the intervals of 1 of the 3 other methods overlap it; 2 of the 3 other methods have no interval" in several
     level = replace(known, method="b")
     assert headline([known, level, unknown]).startswith(
         "a and b share the highest mean test AUC, 0.9000 (95 % interval "
