@@ -474,13 +474,15 @@ def _rivals(best: Spread, others: Sequence[Spread]) -> Iterator[str]:
     """Say of how many other methods the interval overlaps the best one's, and of how many it is not known."""
     unknown = sum(not other.has_interval for other in others)
     level = sum(best.overlaps(other) for other in others) - unknown
-    only, of_all = len(others) == 1, f"of the {len(others)} other methods"
-    if level:
-        whose = "the interval of the one other method overlaps" if only else f"the intervals of {level} {of_all} overlap"
-        yield f"{whose} it"
-    if unknown:
-        whose = "the one other method has" if only else f"{unknown} {of_all} {'has' if unknown == 1 else 'have'}"
-        yield f"{whose} no interval"
+    share = f"of the {len(others)} other methods"
+    if level and len(others) == 1:
+        yield "the interval of the one other method overlaps it"
+    elif level:
+        yield f"the intervals of {level} {share} overlap it"
+    if unknown and len(others) == 1:
+        yield "the one other method has no interval"
+    elif unknown:
+        yield f"{unknown} {share} {'has' if unknown == 1 else 'have'} no interval"
 
 
 def _leaders(rows: Sequence[SummaryRow]) -> str:
