@@ -93,8 +93,9 @@ NARROWING = 2.0
 POLISHED_ENTRIES = 2**11  # at most so many entries of X are solved to rounding: some tens of microseconds
 ROUNDED = 1e-15  # of P: what a gap may be that nothing but rounding is left of
 # Steps that neither made the gap smaller, by more than its last digits, nor promised to lower P by such a part of it,
-# after which rounding is taken to be the reason.
-PATIENCE, PROGRESS, PROMISE = 10, 0.01, 1e-12
+# after which rounding is taken to be the reason. Of columns a million times as large as others systems promise more
+# than there is: steps that make the gap no smaller, whatever they promise, after which nothing is hoped for.
+PATIENCE, PROGRESS, PROMISE, HOPE = 10, 0.01, 1e-12, 500
 
 
 # Estimator -------------------------------------------------------------------------------------------------------
@@ -678,8 +679,8 @@ def _take_newton_steps(run):
     problem, start = run.problem, run.point
     centre = np.zeros(len(start.alpha)) if problem.squared else start.alpha
     here = best = _look(problem, start.w, problem.margins(start.w), centre, WIDEST)
-    systems, idle = _Systems(problem), 0
-    while not run.is_certified(best) and run.passes < run.max_iter and idle < PATIENCE:
+    systems, idle, far = _Systems(problem), 0, 0
+    while not run.is_certified(best) and run.passes < run.max_iter and idle < PATIENCE and far < HOPE:
         while here.newton_part < here.rows_part and here.width > NARROWEST and not problem.squared:
             here = _look(problem, here.w, here.margins, here.alpha, here.width / NARROWING, here)
         direction = systems.direction(here)
@@ -691,6 +692,7 @@ def _take_newton_steps(run):
         # in a narrower band the gap is many times as large at first, and for as long as free rows come and go
         nearer = here.gap < (1.0 - PROGRESS) * best.gap
         idle = 0 if nearer or promised > PROMISE * abs(here.objective) else idle + 1
+        far = 0 if nearer else far + 1
         best = here if here.gap < best.gap else best
     if best.gap < start.gap:
         run.certify(best.alpha, problem.primal(best.alpha), best.w)

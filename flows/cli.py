@@ -378,6 +378,9 @@ def _complain_of(error: Exception, verbose: bool) -> int:
         click.echo(without_password(traceback.format_exc()), err=True)
     if isinstance(error, RunFailed):
         return _complain(str(error), 1)
+    if isinstance(error, PermissionError) and error.filename is not None:
+        words = f"Expected to be allowed to read or write {error.filename}, got: permission denied"
+        return _complain(f"{words}. Allow it, or run as an account that may.", 1)
     advice = "" if verbose else " Run again with -v for the traceback."
     return _complain(f"{type(error).__name__}: {' '.join(str(error).split())}.{advice}", 1)
 

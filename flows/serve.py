@@ -4,6 +4,8 @@ Each run is a process of its own, which ends with this one. Nothing stays "runni
 process tells Prefect of its end; if this process is, the next command does.
 """
 
+import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -71,6 +73,15 @@ def only_one() -> Iterator[None]:
     second = f"Expected {Path.cwd()} to be served once, got a second `aucflow serve`. End one."
     with locked(store.FOLDER / "serve.lock", 0.0, lambda: second):
         yield
+
+
+def _is_our_folder(path: Path) -> bool:
+    """Tell whether a folder is there which nobody else has put there."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 @dataclass(frozen=True)
@@ -162,13 +173,16 @@ class Serving:
         if not self._take(run):
             return
         name = next(d.name for d in self.deployed if d.id == run.deployment_id)
+        if not _is_our_folder(self.logs):  # between two runs of a month's schedule, systems clean /tmp
+            self.logs = Path(tempfile.mkdtemp(prefix="aucflow-"))
         log = self.logs / f"{run.id}.log"
         try:
-            self.logs.mkdir(0o700, exist_ok=True)  # between two runs of a month's schedule, systems clean /tmp
             process = start_child("prefect.engine", str(run.id), env=self.server.environment, log=log)
         except OSError as error:  # a full disk, too many processes: the next run may be better off
             reason = f"its process could not be started: {error}"
-            crash(self.client, self.client.read_flow_run(run.id), reason)
+            log.unlink(missing_ok=True)
+            with suppress(ObjectNotFound):  # deleted meanwhile
+                crash(self.client, self.client.read_flow_run(run.id), reason)
             self._say(name, f"crashed: {reason}")
             return
         self.running[run.id] = Running(name, run.deployment_id, process, log)

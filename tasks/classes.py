@@ -103,10 +103,12 @@ def _refuse_spellings(sides: dict[str, int], column: str, rule: ConversionRule) 
     """
     if rule.conversion == "random_halves" or (len(sides) == 2 and rule.positive is not None):
         return
-    named = {_key(label).casefold() for label in rule.groups[0]} & {_key(label).casefold() for label in rule.groups[1]}
+    named = {label_key(label).casefold() for label in rule.groups[0]} & {
+        label_key(label).casefold() for label in rule.groups[1]
+    }
     spellings: dict[str, list[str]] = {}
     for label in sides:
-        spellings.setdefault(_key(label).casefold(), []).append(label)
+        spellings.setdefault(label_key(label).casefold(), []).append(label)
     for key, labels in spellings.items():
         if key not in named and len({sides[label] for label in labels}) > 1:
             listed = ", ".join(shortened(label) for label in labels)
@@ -246,7 +248,7 @@ def label_text(value: Any) -> str | None:
     return str(value).strip() or None
 
 
-def _key(label: str) -> str:
+def label_key(label: str) -> str:
     """Return what all spellings of a label have in common: 1, 1.0, +1 and True are the same one."""
     text = {"true": "1", "false": "0"}.get(label.strip().lower(), label.strip())
     try:
@@ -266,7 +268,7 @@ def _order(label: str) -> tuple[bool, float, str]:
 
 def _matching(wanted: str, counts: dict[str, int], column: str, what: str = "the positive class") -> str:
     """Return the label that is ``wanted``: literally, in another spelling, or but for upper and lower case."""
-    for spelling in (str, _key, lambda label: _key(label).casefold()):
+    for spelling in (str, label_key, lambda label: label_key(label).casefold()):
         matches = [label for label in counts if spelling(label) == spelling(wanted)]
         if len(matches) == 1:
             return matches[0]

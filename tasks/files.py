@@ -132,16 +132,21 @@ def sha256_or_reason(path: Path) -> str:
     """Return the SHA-256 of a file's bytes or, in words, why there is none to be had: no file, permission denied."""
     try:
         return file_sha256(path) if path.is_file() else NO_FILE
+    except (FileNotFoundError, NotADirectoryError):  # since it was looked at
+        return NO_FILE
     except OSError as error:  # a folder on the way may not be entered, a name is too long, a disk fails
         return (error.strerror or type(error).__name__).lower()
 
 
 def is_there(path: Path) -> bool:
-    """Tell whether something is at a path; of what may not be looked at it is taken to be."""
+    """Tell whether something is at a path, if only a broken link; of what may not be looked at it is taken to be."""
     try:
-        return path.exists()
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
     except OSError:
         return True
+    return True
 
 
 def brief(digest: str) -> str:

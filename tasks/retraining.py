@@ -21,6 +21,7 @@ from pydantic import Field, field_validator
 
 from aucsolvers.process import one_blas_thread
 from tasks import registry
+from tasks.classes import label_key
 from tasks.configuration import (
     DatasetConfig,
     ExperimentConfig,
@@ -343,26 +344,29 @@ def _misfits(
     if other:
         yield _failed("same_features", f"{_named(champion)} was trained on other features: {other}.")
     theirs, ours = model.ranker.positive_label, dataset.provenance.positive_label
-    if theirs != ours:
+    if new := _new_labels(manifest["data"]["conversion"].get("label_sides", {}), dataset):
+        yield _failed(
+            "same_labels",
+            f"{_named(champion)} was trained on two labels, and the data have more: {new}. Mend the rows or, if "
+            f"whatever is not '{ours}' is negative, say so in place of positive: conversion: {{rule: one_vs_rest, "
+            f"positive: '{ours}'}}.",
+        )
+    elif theirs != ours:
         yield _failed(
             "same_labels",
             f"{_named(champion)} detects '{theirs}', and the positive class of the data is '{ours}'. Name the label in "
             f"the config (positive: '{theirs}') or, if '{ours}' is meant, name it another model.",
-        )
-    elif new := _new_labels(manifest["data"]["conversion"].get("label_sides", {}), dataset):
-        yield _failed(
-            "same_labels",
-            f"{_named(champion)} was trained on two labels, and the data have more: {new}. Mend the rows or, if "
-            f"whatever is not '{ours}' is negative, say so (conversion: {{rule: one_vs_rest, positive: '{ours}'}}).",
         )
 
 
 def _new_labels(known: dict[str, int], dataset: Dataset) -> str:
     """Return, with their rows, labels that came to the two of a model's data; a rule may be for any that come."""
     counts = dataset.provenance.label_counts
-    if len(known) != 2 or len(counts) <= 2 or dataset.rule.conversion not in ("default", "minority_positive"):
+    trained = {label_key(label).casefold() for label, side in known.items() if side}
+    if len(trained) != 2 or len(counts) <= 2 or dataset.rule.conversion != "default":
         return ""
-    return _listed([f"'{label}' ({rows:,})" for label, rows in counts.items() if label not in known])
+    new = {label: rows for label, rows in counts.items() if label_key(label).casefold() not in trained}
+    return _listed([f"'{label}' ({rows:,})" for label, rows in new.items()])
 
 
 def _other_features(model: KeptModel, dataset: Dataset, table: Table) -> str:

@@ -25,7 +25,7 @@ from tasks.ledger import Ledger, LedgerEntry
 from tasks.recovery import PROCESS
 from tasks.runs import all_pages
 from tasks.values import ConversionRule, RawFile, joined
-from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, is_being_written, name_of
+from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, is_being_written, name_of, other_digest
 
 PAGE = 1000  # runs of one search
 HEAD = "head.json"
@@ -279,22 +279,19 @@ class DataFiles:
         later = "a later run was made of newer data"
         if (path, last) in self.read_again:
             later = "`aucflow retrain` has found the same data in other bytes"
-        for digest in replaced:
+        for digest in replaced if is_sha256(now) or now == NO_FILE else ():  # else nobody knows
             if digest != now:
-                words = f"{later}; those with the SHA-256 {digest[:16]}… are not there any more"
+                words = f"{later}; those with the SHA-256 {brief(digest)} are not there any more"
                 yield Discrepancy("replaced", f"data file {path}", words, "data", is_note=True)
         if now == NO_FILE:
             remedies = [f"; the same data are in {other}" for other, digest in digests.items() if digest == last]
             if FETCHED.match(recorded[last]):
                 remedies.append(f"; it can be fetched again from {recorded[last]}")
-            words = f"it is gone, {last[:16]}… was recorded{''.join(remedies[:1])}"
+            words = f"it is gone, {brief(last)} was recorded{''.join(remedies[:1])}"
             yield Discrepancy("missing", f"data file {path}", words, "data", is_note=bool(remedies))
-        elif not is_sha256(now):
-            words = f"{now}; {brief(last)} was recorded. Audit as an account that may read it"
-            yield Discrepancy("unreadable", f"data file {path}", words, "data")
         elif now != last:
-            words = f"its SHA-256 is {brief(now)}, {brief(last)} was recorded"
-            yield Discrepancy("changed", f"data file {path}", words, "data")
+            kind, words = other_digest(now, last)
+            yield Discrepancy(kind, f"data file {path}", words, "data")
 
     def _by_last_use(self, path: str) -> dict[str, str]:
         """Return a file's digests, with their sources, in the order in which runs last began with them.

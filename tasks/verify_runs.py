@@ -7,6 +7,7 @@ its model, and each file. A manifest that is not the one in the ledger vouches f
 import hashlib
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -48,6 +49,7 @@ COLUMNS = ("key", "value", "timestamp", "step", "is_nan", "run_uuid")  # one of 
 METRICS = table("metrics", *map(column, COLUMNS))
 LATEST = table("latest_metrics", *map(column, ("key", "step", "timestamp", "run_uuid")))
 LINK_TO_NONE = "a link to no file"  # in place of a digest
+NOT_ALLOWED = ("permission denied", "operation not permitted")  # too
 LONGEST = 60  # characters of a value that a message shows
 
 
@@ -219,7 +221,7 @@ class RunAuditor:
             place = store.artifact_path(run.info.artifact_uri) or run.info.artifact_uri
             reason = sha256_or_reason(Path(place) / FILE) if isinstance(place, Path) else NO_FILE
             if reason != NO_FILE:
-                kind, words = _other_digest(reason, str(expected))
+                kind, words = other_digest(reason, str(expected))
                 return None, [self._said(run, kind, f", {FILE}", words, "manifest")]
             behind = str(place).startswith("mlflow-artifacts:")
             words = f"not in {place}{', which is read through its server: set MLFLOW_TRACKING_URI to it' * behind}"
@@ -426,10 +428,13 @@ class RunAuditor:
         for path in sorted(then.keys() | now.keys()):
             if path not in now:
                 yield self._said(run, "missing", f", file {path}", "it was recorded, and is not there", "files")
-            elif path not in then:
+            elif path not in then and _is_of_a_file(now[path]):
                 yield self._said(run, "inserted", f", file {path}", "it was not there when the run ended", "files")
+            elif path not in then:
+                words = f"{now[path]}; what is there was not recorded{remedy(now[path])}"
+                yield self._said(run, "unreadable", f", {path}", words, "files")
             elif now[path] != then[path]:
-                kind, words = _other_digest(now[path], then[path])
+                kind, words = other_digest(now[path], then[path])
                 yield self._said(run, kind, f", file {path}", words, "files")
 
     def _signature(self, entry: LedgerEntry, run: Run, artifact_uri: str) -> Iterator[Discrepancy]:
@@ -443,14 +448,14 @@ class RunAuditor:
     def _signature_in(self, entry: LedgerEntry, run: Run, folder: Path) -> Iterator[Discrepancy]:
         recorded, path = entry.data.get("signature_sha256"), folder / SIGNATURE
         subject, digest = f", file run/{SIGNATURE}", sha256_or_reason(path)
-        found = None if digest == NO_FILE else digest
+        found = (LINK_TO_NONE if path.is_symlink() else None) if digest == NO_FILE else digest
         if found != recorded:
             if recorded is None:
                 kind, words = "inserted", "the ledger has no signature"
             elif found is None:
                 kind, words = "unsigned", "the ledger has its signature, which is not there"
             else:
-                kind, words = _other_digest(found, recorded)
+                kind, words = other_digest(found, recorded)
             yield self._said(run, kind, subject, f"{words} (entry {entry.seq})", "files")
         if self.public_keys and (found or not recorded):
             self.counts["signatures"] += 1
@@ -465,7 +470,7 @@ class RunAuditor:
             if found != NO_FILE:
                 self.counts["files"] += 1
             if found not in (NO_FILE, digest):
-                kind, words = _other_digest(found, digest)
+                kind, words = other_digest(found, digest)
                 yield self._said(run, kind, f", file {copy}", words, "files")
 
     def _said(self, run: Run, kind: str, what: str, message: str, part: str) -> Discrepancy:
@@ -516,30 +521,47 @@ def _members(value: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _other_digest(found: str, recorded: str) -> tuple[str, str]:
+def other_digest(found: str, recorded: str) -> tuple[str, str]:
     """Return the kind of finding that a digest is, or what there is in its place, and the words for it."""
-    if is_sha256(found) or found == LINK_TO_NONE:
-        return "changed", f"its SHA-256 is {brief(found)}, {brief(recorded)} was recorded"
-    return "unreadable", f"{found}; {brief(recorded)} was recorded. Audit as an account that may read it"
+    words = f"{brief(recorded)} was recorded"
+    return (
+        ("changed", f"its SHA-256 is {brief(found)}, {words}")
+        if _is_of_a_file(found)
+        else ("unreadable", f"{found}; {words}{remedy(found)}")
+    )
+
+
+def remedy(reason: str) -> str:
+    """Return how what may not be read is to be read, for words that end in it."""
+    return ". Audit as an account that may read it" if reason in NOT_ALLOWED else ""
+
+
+def _is_of_a_file(found: str) -> bool:
+    return is_sha256(found) or found == LINK_TO_NONE
 
 
 def _digests(name: str, folder: Path, recorded: Iterable[str]) -> dict[str, str]:
     """Return the digest of every file in a folder, but no artifacts: manifest, signature, MLflow's own mark.
 
-    Of one of those recorded that is there and may not be read, the reason.
+    Of what may not be read, folders that may not be listed among it, the reason in its place.
     """
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder).as_posix()
-        is_ours = name == "run" and inside in (FILE, SIGNATURE)
-        is_mark = (name, inside) == ("model", LEFT_BY_READERS) and _is_mark(path)
-        if not is_ours and not is_mark and (path.is_symlink() or path.is_file()):
-            digest = sha256_or_reason(path)
-            found[f"{name}/{inside}"] = LINK_TO_NONE if digest == NO_FILE else digest
-    for own in set(recorded) - found.keys():  # in a folder that may not be listed
-        reason = sha256_or_reason(folder / own.removeprefix(f"{name}/"))
-        if reason != NO_FILE:
-            found[own] = reason
+    found, closed = dict[str, str](), list[OSError]()
+    for place, folders, files in os.walk(folder, onerror=closed.append):
+        links = [name for name in folders if Path(place, name).is_symlink()]
+        for path in (Path(place, name) for name in sorted([*files, *links])):
+            inside = path.relative_to(folder).as_posix()
+            is_ours = name == "run" and inside in (FILE, SIGNATURE)
+            if not is_ours and not ((name, inside) == ("model", LEFT_BY_READERS) and _is_mark(path)):
+                digest = sha256_or_reason(path)
+                found[f"{name}/{inside}"] = LINK_TO_NONE if digest == NO_FILE else digest
+    for error in closed:
+        if not isinstance(error, FileNotFoundError):  # the folder itself: all that is recorded is missing
+            inside = Path(error.filename).relative_to(folder).as_posix()
+            found[f"{name}/{inside}"] = (error.strerror or type(error).__name__).lower()
+    for own in set(recorded) - found.keys():  # what a folder does not list, it may still give
+        digest = sha256_or_reason(folder / own.removeprefix(f"{name}/"))
+        if digest != NO_FILE:
+            found[own] = digest
     return found
 
 

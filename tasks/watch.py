@@ -48,8 +48,11 @@ class FileWatch:
     def look(self) -> str | None:
         """Return the digest of a content that is new and has settled, once; None otherwise."""
         now, before = snapshot(self.path), self._last
-        self._last, self.fault = now, ""
-        if now is not None and (now != before or now == self._read):
+        self._last = now
+        if now is not None and now == self._read:
+            self.fault = ""
+            return None
+        if now is not None and now != before:
             return None
         sha256 = sha256_or_reason(self.path)
         self.fault = "" if is_sha256(sha256) else sha256

@@ -363,7 +363,10 @@ class TestOpponent:
         rule, reason = told(opponent)
         assert rule == "same_labels"
         assert "the data have more: 'maybe' (3). Mend the rows or" in reason
-        assert "conversion: {rule: one_vs_rest, positive: 'yes'}" in reason
+        assert "in place of positive: conversion: {rule: one_vs_rest, positive: 'yes'}" in reason
+        write(table.assign(fraud=table["fraud"].str.upper()), Path("odd.csv"))
+        assert "the data have more: 'MAYBE' (3)." in told(meet(model, odd)[0])[1], "and not the other spellings"
+        write(table, Path("odd.csv"))
         said, _ = meet(model, odd, ConversionRule("fraud", "yes", conversion="one_vs_rest"))
         assert said.contender is not None
 

@@ -44,7 +44,7 @@ class Client:
 
 
 def serving_of(folder, client=None, said=None):
-    """Return what serves a folder, with a server that is up."""
+    """Return what serves a folder, with a server that is up; that of its logs is not there."""
     server = SimpleNamespace(is_up=True, environment=environment(folder))
     console = Console(file=said or io.StringIO(), soft_wrap=True)
     return Serving(server, client, console, Signals(), folder / "logs", limit=1, look_every=60)

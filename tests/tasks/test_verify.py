@@ -303,9 +303,11 @@ def closed(path):
     """Have the system refuse to look at a path, as it does where a folder may not be entered, to whoever tests."""
     kept = path.rename(Path("kept"))
     path.symlink_to("a" * 300)
-    yield
-    path.unlink()
-    kept.rename(path)
+    try:
+        yield
+    finally:
+        path.unlink()
+        kept.rename(path)
 
 
 def change_database(audited, statement: str, values: tuple) -> None:
@@ -436,10 +438,45 @@ class TestRuns:
         (place,) = audited.folder.glob(f"mlruns/artifacts/*/{run_id}/artifacts")
         inside = [path.relative_to(place).as_posix() for path in place.glob(f"{name}/*")]
         with closed(place / name):
-            findings = [one for one in found(audited) if not one.subject.endswith("file run/curves")]  # the link
+            findings = found(audited)
         assert {one.kind for one in findings} == {"unreadable"}
-        subjects = [f"file run/{path}" for path in sorted(inside)] or [name]
+        subjects = ["run/curves", *(f"file run/{path}" for path in sorted(inside))] if inside else [name]
         assert [one.subject for one in findings] == [f"run {run_id[:8]} claims ls_svm, {one}" for one in subjects]
+
+    @pytest.mark.parametrize("whole", [True, False])
+    def test_a_folder_that_may_not_be_listed_hides_nothing(self, audited, monkeypatch, whole):
+        """Its files may still be had by name: a file put into it would go unseen."""
+        run_id = audited.runs["claims ls_svm"]
+        (place,) = audited.folder.glob(f"mlruns/artifacts/*/{run_id}/artifacts")
+        closed_one = place if whole else place / "curves"
+        honest = os.scandir
+
+        def scandir(path):
+            if Path(path) == closed_one:
+                raise PermissionError(13, "Permission denied", str(path))
+            return honest(path)
+
+        monkeypatch.setattr(os, "scandir", scandir)
+        one = the_only(found(audited))
+        assert (one.kind, one.is_note) == ("unreadable", False)
+        assert one.subject == f"run {run_id[:8]} claims ls_svm, run/{'.' if whole else 'curves'}"
+        assert one.message.startswith("permission denied; ") and one.message.endswith("as an account that may read it")
+
+    def test_a_folder_that_may_be_listed_and_not_entered_is_told_of_its_own_files_only(self, audited, monkeypatch):
+        run_id = audited.runs["claims ls_svm"]
+        (place,) = audited.folder.glob(f"mlruns/artifacts/*/{run_id}/artifacts")
+        names = sorted(path.name for path in (place / "curves").iterdir())
+        honest = os.stat
+
+        def stat(path, *arguments, **options):
+            if str(path).startswith(f"{place / 'curves'}/"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return honest(path, *arguments, **options)
+
+        monkeypatch.setattr(os, "stat", stat)
+        findings = found(audited)
+        assert {one.kind for one in findings} == {"unreadable"}
+        assert [one.subject.rpartition("/")[2] for one in findings] == names
 
     @pytest.mark.parametrize("name", ["certified_auc", "test_auc_mean"])
     @pytest.mark.parametrize("whose", ["claims ls_svm", "claims u1+ls_svm", ""])
