@@ -511,6 +511,16 @@ class TestNewton:
         svm = LinearSVM(C, tol=1e-8, random_state=0).fit(X, y)
         assert svm.status_ == "converged" and svm.n_iter_ < 400
 
+    def test_systems_that_bring_the_certificate_no_nearer_are_given_up(self, monkeypatch):
+        """Columns 14 orders of magnitude apart: each step promised more than there was, for minutes."""
+        rng = np.random.default_rng(5)
+        X = sparse.random(200, 150, 0.02, random_state=5) @ sparse.diags(10.0 ** rng.uniform(-7, 7, 150))
+        honest, steps = module._move, []
+        monkeypatch.setattr(module, "_move", lambda *given: steps.append(1) or honest(*given))
+        with pytest.warns(ConvergenceWarning):
+            LinearSVM(C=100.0, max_iter=3000, random_state=0).fit(X.tocsr(), rng.random(200) < 0.2)
+        assert module.HOPE <= len(steps) < module.HOPE + 200
+
     @pytest.mark.parametrize("spoilt", ["singular", "no progress"])
     def test_descent_goes_on_where_steps_fail(self, cancer, monkeypatch, spoilt):
         direction = {"singular": None, "no progress": np.zeros(31)}[spoilt]
