@@ -431,7 +431,7 @@ class RunAuditor:
             elif path not in then and _is_of_a_file(now[path]):
                 yield self._said(run, "inserted", f", file {path}", "it was not there when the run ended", "files")
             elif path not in then:
-                words = f"{now[path]}; what is there was not recorded{remedy(now[path])}"
+                words = f"{now[path]}; what is there was not recorded{_remedy(now[path])}"
                 yield self._said(run, "unreadable", f", {path}", words, "files")
             elif now[path] != then[path]:
                 kind, words = other_digest(now[path], then[path])
@@ -523,15 +523,12 @@ def _members(value: Any) -> dict[str, Any]:
 
 def other_digest(found: str, recorded: str) -> tuple[str, str]:
     """Return the kind of finding that a digest is, or what there is in its place, and the words for it."""
-    words = f"{brief(recorded)} was recorded"
-    return (
-        ("changed", f"its SHA-256 is {brief(found)}, {words}")
-        if _is_of_a_file(found)
-        else ("unreadable", f"{found}; {words}{remedy(found)}")
-    )
+    if _is_of_a_file(found):
+        return "changed", f"its SHA-256 is {brief(found)}, {brief(recorded)} was recorded"
+    return "unreadable", f"{found}; {brief(recorded)} was recorded{_remedy(found)}"
 
 
-def remedy(reason: str) -> str:
+def _remedy(reason: str) -> str:
     """Return how what may not be read is to be read, for words that end in it."""
     return ". Audit as an account that may read it" if reason in NOT_ALLOWED else ""
 
@@ -547,8 +544,8 @@ def _digests(name: str, folder: Path, recorded: Iterable[str]) -> dict[str, str]
     """
     found, closed = dict[str, str](), list[OSError]()
     for place, folders, files in os.walk(folder, onerror=closed.append):
-        links = [name for name in folders if Path(place, name).is_symlink()]
-        for path in (Path(place, name) for name in sorted([*files, *links])):
+        links = [one for one in folders if Path(place, one).is_symlink()]
+        for path in (Path(place, one) for one in (*files, *links)):
             inside = path.relative_to(folder).as_posix()
             is_ours = name == "run" and inside in (FILE, SIGNATURE)
             if not is_ours and not ((name, inside) == ("model", LEFT_BY_READERS) and _is_mark(path)):
