@@ -63,7 +63,15 @@ class SignedRanks(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _ranks(self, values):
-        return QuantileTransformer(n_quantiles=min(self.n_quantiles, values.shape[0]), subsample=None).fit(values)
+        """Return a QuantileTransformer of columns without negative values, as its own fit of dense ones would make it.
+
+        That of sparse ones sorts all zeros of each column: of 5,000 columns with 30 values in 3,000 rows 39 s, not 0.4.
+        """
+        ranks = QuantileTransformer(n_quantiles=min(self.n_quantiles, values.shape[0]), subsample=None)
+        ranks.n_features_in_, ranks.n_quantiles_ = values.shape[1], ranks.n_quantiles
+        ranks.references_ = np.linspace(0.0, 1.0, ranks.n_quantiles)
+        ranks.quantiles_ = _quantiles(values, ranks.references_)
+        return ranks
 
     def transform(self, X):
         """Return the ranks, shape (n_samples, n_features), float64, dense or CSR as X is."""
@@ -83,6 +91,28 @@ class SignedRanks(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _quantiles(values, references):
+    """Return the quantiles of CSC columns without negative values at these shares of the rows, one row for each share.
+
+    They are between neighbours in order, those between two zeros need no look. Rounded as np.percentile does it: where
+    several rows have one value, the last digit decides which rank is in the middle of theirs.
+    """
+    n, places = values.shape[0], (values.shape[0] - 1) * (references * 100.0 / 100.0)
+    quantiles = np.zeros((len(references), values.shape[1]))
+    for column in np.flatnonzero(np.diff(values.indptr)):
+        own = np.sort(values.data[values.indptr[column] : values.indptr[column + 1]])
+        zeros = n - len(own)
+        first = np.searchsorted(places, zeros - 1, side="right")
+        below = np.floor(places[first:]).astype(np.intp)
+        own = np.append(np.zeros(min(zeros, 1)), own)  # the last of the zeros, if there is one
+        low = own[below - max(zeros - 1, 0)]
+        high = own[np.minimum(below - max(zeros - 1, 0) + 1, len(own) - 1)]
+        part = places[first:] - below
+        between = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1.0 - part))
+        quantiles[first:, column] = np.maximum.accumulate(between)
+    return quantiles
 
 
 def _columns(X):
