@@ -64,6 +64,18 @@ def test_models_are_listed_rolled_back_and_deleted_and_a_store_verified_without_
     assert done.returncode == 0, done.stderr
 
 
+def test_what_one_is_not_allowed_is_said_with_what_to_do(aucflow, monkeypatch):
+    """An auditor of another account was told to ask for a traceback."""
+
+    def closed():
+        raise PermissionError(13, "Permission denied", "mlruns/mlflow.db")
+
+    monkeypatch.setattr("tasks.store.exists", closed)
+    code, out, err = aucflow("audit", "verify")
+    said = "Expected to be allowed to read or write mlruns/mlflow.db, got: permission denied."
+    assert (code, out, err) == (1, "", f"aucflow: {said} Allow it, or run as an account that may.\n")
+
+
 @pytest.mark.parametrize("what", ["runs", "models"])
 def test_an_empty_list_is_said_to_be_empty(aucflow, what):
     assert aucflow("list", what) == (0, f"no {what} in this folder\n", "")
