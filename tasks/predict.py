@@ -421,7 +421,7 @@ def _matrix(model: KeptModel, base: int, piece: RawTable, file: str) -> sparse.c
         row = int(np.searchsorted(X.indptr, outside[0], "right")) - 1
         raise BadInput(
             f"{file}, {piece.place(row)}: expected indices from {base} to {base + model.n_features - 1}, as in "
-            f"training, got {X.indices[outside[0]]}. Number the features as in training."
+            f"training, got {X.indices[outside[0]]}. Number the features as in training, and leave others out."
         )
     shape = (X.shape[0], model.n_features)
     return canonical(sparse.csr_matrix((X.data, X.indices - np.int32(base), X.indptr), shape=shape))
