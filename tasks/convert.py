@@ -115,7 +115,7 @@ def load(dataset: Dataset) -> Table:
         raise RunFailed(f"{dataset.name}: the data changed or went during the run. {error}") from None
     if converted.sha256 != dataset.sha256:
         raise RunFailed(
-            f"{dataset.name}: expected arrays with SHA-256 {dataset.sha256[:16]}…, got {converted.sha256[:16]}…. "
+            f"{dataset.name}: expected arrays with SHA-256 {brief(dataset.sha256)}, got {brief(converted.sha256)}. "
             "Start the run again: another version of the reader made this data set."
         )
     return converted.table

@@ -150,8 +150,8 @@ def is_there(path: Path) -> bool:
 
 
 def brief(digest: str) -> str:
-    """Return a SHA-256 as sentences have it; what is said in its place as it is."""
-    return f"{digest[:16]}…" if is_sha256(digest) else digest
+    """Return the beginning of a SHA-256, as sentences have it, or of what is said in its place, whatever that is."""
+    return f"{digest[:16]}…" if is_sha256(digest) else digest[:60]
 
 
 def is_sha256(text: str) -> bool:

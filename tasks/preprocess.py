@@ -111,7 +111,7 @@ def _dense_scaler(scale: str, n_rows: int) -> Any:
 def _sparse_scaler(scale: str, n_columns: int) -> Any:
     """Return what scales columns without touching zeros: nothing is centred, and ranks have the sign."""
     if scale == "quantile":
-        # each column's, and a copy while they are computed; of however few rows, so that all folds say the same
+        # each column's, those of its negative values too; of however few rows, so that all folds say the same
         needed = 16 * QUANTILES * n_columns
         if needed > QUANTILE_BYTES:
             raise ValueError(

@@ -191,7 +191,7 @@ def odd_cell(cell: dict[str, Any], auditor: RunAuditor) -> Iterator[Discrepancy]
         words = "its experiment's manifest tells of it, the ledger has no entry"
         yield Discrepancy("missing", subject, words, "run", cell["run_id"])
     elif entry.data.get("manifest_sha256") != cell["manifest_sha256"]:
-        words = f"its experiment's manifest has {str(cell['manifest_sha256'])[:16]}… as that of its manifest"
+        words = f"its experiment's manifest has {brief(str(cell['manifest_sha256']))} as that of its manifest"
         yield Discrepancy("changed", f"{subject}, entry {entry.seq}", words, "run", cell["run_id"])
 
 
@@ -357,7 +357,7 @@ def odd_arrays(section: dict[str, Any]) -> Iterator[Discrepancy]:
     for part in ("X", "y"):
         digest, recorded = getattr(found, f"{part}_sha256"), section[f"{part}_sha256"]
         if digest != recorded:
-            words = f"the conversion's {part} has the SHA-256 {digest[:16]}…, {recorded[:16]}… was recorded"
+            words = f"the conversion's {part} has the SHA-256 {brief(digest)}, {brief(recorded)} was recorded"
             yield Discrepancy("changed", f"data set {section['name']}, {part}", words, "conversion")
 
 

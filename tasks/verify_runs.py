@@ -49,7 +49,7 @@ COLUMNS = ("key", "value", "timestamp", "step", "is_nan", "run_uuid")  # one of 
 METRICS = table("metrics", *map(column, COLUMNS))
 LATEST = table("latest_metrics", *map(column, ("key", "step", "timestamp", "run_uuid")))
 LINK_TO_NONE = "a link to no file"  # in place of a digest
-NOT_ALLOWED = ("permission denied", "operation not permitted")  # too
+NOT_ALLOWED = ("permission denied", "operation not permitted")  # in its place too, where another account has a digest
 LONGEST = 60  # characters of a value that a message shows
 
 
@@ -226,7 +226,7 @@ class RunAuditor:
             behind = str(place).startswith("mlflow-artifacts:")
             words = f"not in {place}{', which is read through its server: set MLFLOW_TRACKING_URI to it' * behind}"
             return None, [self._said(run, "missing", f", {FILE}", words, "manifest")]
-        words = f"its SHA-256 is {digests[0][:16]}…, the ledger has {str(expected)[:16]}… (entry {entry.seq})"
+        words = f"its SHA-256 is {brief(digests[0])}, the ledger has {brief(str(expected))} (entry {entry.seq})"
         return None, [self._said(run, "changed", f", {FILE}", words, "manifest")]
 
     def _without_manifest(self, entry: LedgerEntry, run: Run) -> Iterator[Discrepancy]:

@@ -35,7 +35,7 @@ def snapshot(path: Path) -> Snapshot | None:
 class FileWatch:
     """One file, looked at again and again; ``sha256`` is the content that is known already.
 
-    ``fault`` says in words why the last look could not read what is there, if there was something to read.
+    ``fault`` says in words why the last look found nothing that can be read; it is empty where there is something.
     """
 
     def __init__(self, path: Path, sha256: str | None = None):

@@ -34,6 +34,7 @@ def test_sentences_have_the_beginning_of_a_digest_and_the_whole_of_a_reason():
     digest = hashlib.sha256(b"").hexdigest()
     assert is_sha256(digest) and brief(digest) == f"{digest[:16]}…"
     assert not is_sha256("permission denied") and brief("permission denied") == "permission denied"
+    assert brief(digest * 9) == digest[:60], "a ledger may say anything"
     assert not is_sha256(digest.upper()) and not is_sha256(f"{digest}\n")
 
 
