@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import ready_made
 from hypothesis import settings
 
 settings.register_profile("unhurried", deadline=None)  # the first example may load a compiled kernel
@@ -34,6 +35,8 @@ def pytest_configure():
     os.environ["PREFECT_SERVER_EPHEMERAL_ENABLED"] = "false"  # what no command has Prefect start, no test does
     os.environ["AUCFLOW_HOME"] = tempfile.mkdtemp(prefix="aucflow-tests-")  # nobody's own cache
     os.environ["PREFECT_HOME"] = str(Path(os.environ["AUCFLOW_HOME"]) / "prefect")
+    ready_made.open_folder()
+    ready_made.copy_mlflows_tables()
     quieten(verbose=True)  # telemetry off; warnings stay visible to the tests
 
 

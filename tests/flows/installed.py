@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from ready_made import ready_made
 
 from flows.cli import main
 from tasks.prefect_server import server_of_this_process
@@ -59,13 +60,14 @@ def prefect_url():
     return server.url
 
 
-@cache
 def prefect_home():
-    """Return a Prefect home whose database has its tables and no rows, made once, to be copied."""
-    home = Path(f"{os.environ['PREFECT_HOME']}-empty")
-    command = [PREFECT, "server", "database", "upgrade", "--yes"]
-    subprocess.run(command, env=bare_environment(home), check=True, capture_output=True)
-    return home
+    """Return a Prefect home whose database has its tables and no rows, to be copied."""
+
+    def make(home):
+        command = [PREFECT, "server", "database", "upgrade", "--yes"]
+        subprocess.run(command, env=bare_environment(home), check=True, capture_output=True)
+
+    return ready_made("prefect", make)
 
 
 def children(pid):

@@ -49,7 +49,7 @@ MODEL = "fraud"
 FACTS = {"data_sha256": "d" * 64, "manifest_sha256": "e" * 64}
 
 # Imports once, then does each change that it is told on stdin in a child of its own, which dies at the given line of
-# our code, or after the given time.
+# our code, at the first one that finds the disk changed for the given time, or after the given delay.
 DRIVER = """
 import json, os, signal, sys, time
 from pathlib import Path
@@ -58,7 +58,7 @@ from mlflow import MlflowClient
 from tasks import ledger, registry
 
 OURS = (registry.__file__, ledger.__file__)
-left = None
+left, looks, changes, seen = None, (), None, None
 
 def uncounted(function):
     # what only reads has more lines with every entry, and a death there is one before the next line that counts
@@ -73,20 +73,33 @@ def uncounted(function):
 
 registry.check_agreement, registry._Book = uncounted(registry.check_agreement), uncounted(registry._Book)
 
+def disk(database, folder):
+    with open(database, "rb") as file:
+        commits = file.read(28)[24:]  # SQLite's count of them
+    found = sorted((one.name, one.stat().st_ino, one.stat().st_size) for one in folder.iterdir())
+    return commits, found
+
 def count(frame, event, _):
-    global left
-    if event == "line":
+    global left, changes, seen
+    if event == "line" and left:
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
+    elif event == "line" and (now := disk(*looks)) != seen:
+        changes, seen = changes - 1, now
+        if changes == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
     return count if frame.f_code.co_filename in OURS else None
 
-def change(uri, folder, action, arguments, kill_at):
-    global left
-    client, book, left = MlflowClient(uri), ledger.Ledger(Path(folder)), kill_at
+def change(uri, folder, action, arguments, kill_at, kill_after):
+    global left, looks, changes, seen
+    client, book, left, changes = MlflowClient(uri), ledger.Ledger(Path(folder)), kill_at, kill_after
     client.search_registered_models(max_results=1)
+    if changes:
+        looks = uri.removeprefix("sqlite:///"), book.folder
+        seen = disk(*looks)
     print("ready", flush=True)
-    if kill_at:
+    if kill_at or kill_after:
         sys.settrace(count)
     try:
         getattr(registry, action)(client, book, **arguments)
@@ -129,9 +142,10 @@ class Driver:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen([sys.executable, "-c", DRIVER], **pipes)
 
-    def start(self, client, ledger, action, arguments, kill_at=None, delay=None):
+    def start(self, client, ledger, action, arguments, kill_at=None, kill_after=None, delay=None):
         task = {"uri": client.tracking_uri, "folder": str(ledger.folder), "action": action, "arguments": arguments}
-        self.process.stdin.write(json.dumps(task | {"kill_at": kill_at, "delay": delay}) + "\n")
+        moment = {"kill_at": kill_at, "kill_after": kill_after, "delay": delay}
+        self.process.stdin.write(json.dumps(task | moment) + "\n")
         self.process.stdin.flush()
 
     def outcome(self):
@@ -615,31 +629,35 @@ class TestCrash:
         assert after == before or (champion(client, model) and len(after) == len(before) + 1)
         return said
 
-    def killed_at_lines(self, client, ledger, model, run, driver, lines):
-        """Kill a promotion at these lines of our code, one after the other; return what was said of it."""
+    def killed_promotions(self, client, ledger, model, run, driver, moments):
+        """Kill promotions, one after the other, until one has ended before its moment; return what was said of them."""
         said = []
-        for line in lines:
+        for moment in moments:
             before = state(client, model)
             change = arguments(model, run, against=serving(client, model))
-            told, killed = driver.change(client, ledger, "register_and_promote", change, kill_at=line)
+            told, killed = driver.change(client, ledger, "register_and_promote", change, **moment)
             if not killed:
                 assert told == "done"
                 break
             said += self.settle(client, ledger, model, before)
         else:
-            raise AssertionError("the change has more lines")
+            raise AssertionError("the change goes on")
         return said
 
     def test_killed_at_lines_all_along(self, client, ledger, model, run, driver):
-        said = self.killed_at_lines(client, ledger, model, run, driver, range(40, 10_000, 51))
+        lines = ({"kill_at": line} for line in range(40, 10_000, 51))
+        said = self.killed_promotions(client, ledger, model, run, driver, lines)
         ends = [sentence.rsplit(" ", 1)[1] for sentence in said]
         assert {"finished.", "back."} == set(ends)
         assert all("was interrupted (process" in sentence for sentence in said)
 
-    @pytest.mark.slow
-    @pytest.mark.timeout(1800)
-    def test_killed_at_every_third_line(self, client, ledger, model, run, driver):
-        assert len(self.killed_at_lines(client, ledger, model, run, driver, range(1, 10_000, 3))) > 40
+    def test_killed_after_each_change_of_the_disk(self, client, ledger, model, run, driver, register):
+        """Lines in between leave the same behind. Until the change is told it is taken back, then it is finished."""
+        register(), register()
+        changes = ({"kill_after": number} for number in range(1, 1000))
+        said = self.killed_promotions(client, ledger, model, run, driver, changes)
+        ends = [sentence.rsplit(" ", 1)[1] for sentence in said]
+        assert len(ends) > 10 and ends == sorted(ends) and set(ends) == {"back.", "finished."}
 
     def test_killed_while_it_recovers_too(self, client, ledger, model, run, driver, register):
         register()
