@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 from aucsolvers.columns import NUMBER
 from aucsolvers.metrics import auc
 from tasks.classes import shortened
-from tasks.convert import convert, load
+from tasks.convert import convert, feature_name, load
 from tasks.errors import BadInput
 from tasks.split import NOTHING, HeldOut, row_keys, split
 from tasks.stage import stage
@@ -164,7 +164,7 @@ def constant_columns(X: pd.DataFrame | csr_matrix, base: int = 1) -> Finding | N
     else:
         same = np.flatnonzero(X.max(axis=0).toarray().ravel() == X.min(axis=0).toarray().ravel())
         # of a hash's millions of columns most may be empty: a manifest is not to list them
-        count, names = len(same), [_sparse_name(j, base) for j in same[:_NAMED].tolist()]
+        count, names = len(same), [feature_name(j, base) for j in same[:_NAMED].tolist()]
     if not names:
         return None
     if count == X.shape[1]:
@@ -291,7 +291,7 @@ def separating_columns(table: Table, base: int = 1) -> Finding | None:
     else:
         columns = table.X.tocsc()
         candidates = _dense_enough(columns, table.y)
-        names = [_sparse_name(j, base) for j in candidates if _ranks(columns[:, [j]].toarray().ravel(), table.y)]
+        names = [feature_name(j, base) for j in candidates if _ranks(columns[:, [j]].toarray().ravel(), table.y)]
     if not names:
         return None
     one = len(names) == 1
@@ -432,11 +432,6 @@ def _is_dressed_number(text: str) -> bool:
 
 
 # Words ------------------------------------------------------------------------------------------------------------
-
-
-def _sparse_name(position: int, base: int) -> str:
-    """Return a feature's name by its index in the file, which counts from ``base``."""
-    return f"feature {base + position}"
 
 
 def _share(rows: int, total: int) -> str:

@@ -29,7 +29,17 @@ from sklearn.preprocessing import StandardScaler
 
 from tasks import arrays, readers, svmlight
 from tasks.classes import Division, coded_labels, divide, name_list
-from tasks.convert import canonical, feature_columns, only_empty, only_zeros, refuse_target, take_target
+from tasks.convert import (
+    SMALLEST,
+    canonical,
+    feature_columns,
+    feature_name,
+    only_empty,
+    only_zeros,
+    refuse_target,
+    take_target,
+    too_small_numbers,
+)
 from tasks.errors import BadInput
 from tasks.files import (
     CHUNK,
@@ -126,16 +136,42 @@ def fit_in_chunks(solver: Any, raw: RawFile, rule: ConversionRule, rows: int = R
         )
     scaler = StandardScaler(with_mean=bool(known.columns))
     for table in chunks(raw, rule, MOMENT_ROWS, known):
-        scaler.partial_fit(table.X)
+        _take_in(scaler, table.X)
+    _refuse_unscaled(scaler, known, raw.path.name)
     # after scaling the mean is 0; the imputer learns nothing, and any row will do to tell it the columns
-    fill = [("impute", SimpleImputer(strategy="constant", fill_value=0.0))] if known.columns else []
-    scaling = Pipeline([("scale", scaler), *fill])
+    fill = SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)
+    scaling = Pipeline([("scale", scaler), *([("impute", fill)] if known.columns else [])])
     for table in chunks(raw, rule, rows, known):
-        scaled = scaler.transform(table.X)
-        for _, imputer in fill:
-            scaled = imputer.fit_transform(scaled)
-        solver.partial_fit(scaled, table.y, classes=[-1, 1])
+        if known.columns and not hasattr(fill, "statistics_"):
+            fill.fit(scaler.transform(table.X))
+        solver.partial_fit(scaling.transform(table.X), table.y, classes=[-1, 1])
     return Pipeline([*scaling.steps, ("solver", solver)])
+
+
+def _take_in(scaler: StandardScaler, X: pd.DataFrame | csr_matrix) -> None:
+    """Take rows into a scaler's moments; those of a column without a value among them stay, not NaN from there on."""
+    before = {
+        name: np.array(getattr(scaler, name, np.full(X.shape[1], first)))
+        for name, first in {"mean_": 0.0, "var_": 0.0, "scale_": 1.0}.items()
+    }
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaler.partial_fit(X)
+    if isinstance(X, pd.DataFrame):
+        is_empty = X.isna().all().to_numpy()
+        for name, values in before.items():
+            getattr(scaler, name)[is_empty] = values[is_empty]
+
+
+def _refuse_unscaled(scaler: StandardScaler, known: Survey, file: str) -> None:
+    """Refuse a column of numbers whose squares overflow, or one of numbers whose squares are all 0."""
+    mean, variance = (np.zeros(known.n_features) if of is None else of for of in (scaler.mean_, scaler.var_))
+    too_large, size = ~np.isfinite(mean + variance), np.abs(mean)
+    too_small = (size > 0.0) & (size < SMALLEST) & (variance < SMALLEST**2)
+    for i in np.flatnonzero(too_large | too_small)[:1]:
+        name = f"column '{list(known.columns)[i]}'" if known.columns else feature_name(i, not known.zero_based)
+        if too_small[i]:
+            raise too_small_numbers(name, size[i], file)
+        raise BadInput(f"{file}: expected numbers that can be scaled, got some too large in {name}. Divide them.")
 
 
 # The first pass ---------------------------------------------------------------------------------------------------

@@ -138,6 +138,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     else:
         classes = _sparse_classes(raw_table, rule, raw.path.name)
         X, dropped, set_aside, renamed = canonical(raw_table.X), (), (), {}
+        _refuse_tiny_features(X, raw_table.index_base or 0, raw.path.name)
         layout = Layout(index_base=raw_table.index_base)
     kept = classes.y != 0
     y = classes.y if kept.all() else classes.y[kept]
@@ -287,10 +288,31 @@ def _refuse_tiny(columns: dict[str, np.ndarray], file: str) -> None:
     for name, values in columns.items():
         largest = 0.0 if values.dtype == object else float(max(np.nanmax(values), -np.nanmin(values)))
         if 0.0 < largest < SMALLEST:
-            raise BadInput(
-                f"{file}: expected numbers that can be scaled in column '{name}', got none beyond {largest:.3g}, whose "
-                "square is 0. Multiply them, or leave the column out with --drop (drop, in a config)."
-            )
+            raise too_small_numbers(f"column '{name}'", largest, file)
+
+
+def _refuse_tiny_features(X: csr_matrix, base: int, file: str) -> None:
+    """Refuse a feature of sparse rows whose numbers are all so small."""
+    sizes = np.abs(X.data)
+    if sizes.min(initial=SMALLEST) < SMALLEST:
+        largest = np.zeros(X.shape[1])
+        np.maximum.at(largest, X.indices, sizes)
+        for i in np.flatnonzero((largest > 0.0) & (largest < SMALLEST))[:1]:
+            raise too_small_numbers(feature_name(i, base), largest[i], file)
+
+
+def too_small_numbers(column: str, largest: float, file: str) -> BadInput:
+    """Return the error for a column of numbers too small to be scaled."""
+    return BadInput(
+        f"{file}: expected numbers that can be scaled in {column}, got none beyond {largest:.3g}, whose square is 0. "
+        "Multiply them, or leave the column out"
+        + (" with --drop (drop, in a config)." if column.startswith("column") else " of the file.")
+    )
+
+
+def feature_name(position: int, base: int) -> str:
+    """Return a sparse feature's name by its index in the file, which counts from ``base``."""
+    return f"feature {base + position}"
 
 
 def only_empty(file: str) -> BadInput:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import vstack
 from sklearn.datasets import dump_svmlight_file
+from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from aucsolvers import OPAUC, SOLAM, OAMGra
@@ -285,6 +286,39 @@ class TestFit:
         model = fit_in_chunks(SOLAM(random_state=0), raw, ConversionRule("y"), rows=7)
         X = load(convert.fn(raw, ConversionRule("y"))).X
         np.testing.assert_array_equal(model.decision_function(X), model.decision_function(X.fillna(X.mean())))
+
+    @pytest.mark.parametrize("gap", [slice(0, 999), slice(1000, 2000), slice(1200, 2999), slice(3100, None)], ids=str)
+    def test_a_column_without_a_value_for_a_while_is_none_the_worse(self, gap, tmp_path):
+        """Means and variances were NaN from there on, and the column was nothing, for all rows."""
+        rng = np.random.default_rng(0)
+        y = np.where(rng.random(3101) < 0.3, 1, -1)  # the last block of rows has one
+        frame = pd.DataFrame({"a": rng.normal(size=3101) + 2 * y, "b": rng.normal(size=3101), "y": y})
+        frame.loc[frame.index[gap], "a"] = np.nan
+        frame.to_csv(tmp_path / "data.csv", index=False)
+        raw = download.fn("d", str(tmp_path / "data.csv"))
+        models = [fit_in_chunks(OPAUC(random_state=0), raw, ConversionRule("y"), rows=rows) for rows in (100, 5000)]
+        scaler = StandardScaler().fit(frame[["a", "b"]])
+        for model in models:
+            np.testing.assert_allclose(model[0].mean_, scaler.mean_, rtol=1e-12)
+            np.testing.assert_allclose(model[0].scale_, scaler.scale_, rtol=1e-12)
+            assert roc_auc_score(y, model.decision_function(frame[["a", "b"]])) > 0.7
+        np.testing.assert_array_equal(models[0][-1].coef_, models[1][-1].coef_)
+
+    @pytest.mark.parametrize("format", ["csv", "svmlight"])
+    @pytest.mark.parametrize(
+        ("factor", "words"), [(1e-200, "can be scaled in {}, got none beyond"), (1e160, "got some too large in {}")]
+    )
+    def test_a_column_that_cannot_be_scaled_is_refused_by_name(self, format, factor, words, tmp_path):
+        rng = np.random.default_rng(0)
+        y, X = np.arange(300) % 3, rng.normal(size=(300, 3)) * [1, factor, 1]
+        if format == "csv":
+            pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y > 0).to_csv(tmp_path / "data.csv", index=False)
+        else:
+            dump_svmlight_file(X, y > 0, str(tmp_path / "data.svmlight"), zero_based=False)
+        raw = download.fn("d", str(tmp_path / f"data.{format}"), format)
+        name = "column 'b'" if format == "csv" else "feature 2"
+        with pytest.raises(BadInput, match=words.format(name)):
+            fit_in_chunks(SOLAM(), raw, ConversionRule("y" if format == "csv" else None))
 
     def test_texts_are_refused_with_a_remedy(self, tmp_path):
         raw = written(tmp_path, "a,t,y\n1,u,0\n2,v,1\n", "data.csv")
