@@ -30,6 +30,7 @@ MOST_POINTS = 200  # quantiles that stand for a class of more rows
 GRID_POINTS = 33  # cuts tried at quantiles of either class, and between the medians
 SCORES_KNOWN_TO = 1e-5  # of their spread: what a solver that is nearly exact leaves between equal ones
 REMOTE = 100  # one score in so many, at either end, may be so far away that it does not count for the spread
+SMOOTHING_ERRORS = 2.0  # standard errors that a smoothed cut may cost, which is to spare them
 LEAST_BANDWIDTH = 1e-12  # relative to the largest score: below, a class's scores differ by rounding
 
 
@@ -239,6 +240,11 @@ def smoothed_gmean_threshold(y, scores):
     class, 0.9 min(sd, IQR/1.349) n^(-1/5) for n rows. A class whose scores are all equal has none: then it is the
     other's, and if neither has one, t is ``best_gmean_threshold``'s. Of more than 200 rows, 200 quantiles are taken.
 
+    Smoothing is to spare what chance does to a cut between few scores. Where it costs more, its distributions are not
+    those of the scores: a kernel takes half of the rows that share one score to be above it. If the G-mean of the
+    scores themselves is lower at t than at ``best_gmean_threshold``'s cut by more than twice the latter's standard
+    error, that cut is returned, none between scores up to ``tie_width`` apart.
+
     References
     ----------
     B. W. Silverman, "Density Estimation for Statistics and Data Analysis", 1986, eq. 3.31.
@@ -249,11 +255,33 @@ def smoothed_gmean_threshold(y, scores):
     3.0
     """
     positive, scores = _check_scores(y, scores)
+    smoothed = _smoothed_cut(positive, scores)
+    if smoothed is None:
+        return best_gmean_threshold(y, scores)
+    width = tie_width(scores)
+    best = best_gmean_threshold(y, scores, tied_within=width)
+    groups = grouped(scores, width) if 0.0 < width < np.inf else scores
+    (of_smoothed, _), (of_best, error) = (_gmean_and_error(positive, groups > cut) for cut in (smoothed, best))
+    return best if of_best - of_smoothed > SMOOTHING_ERRORS * error else smoothed
+
+
+def _gmean_and_error(positive, predicted):
+    """Return the G-mean and its standard error, from rates with one row more on either side: not 0 of few rows."""
+    hits = (np.count_nonzero(positive & predicted), np.count_nonzero(~positive & ~predicted))
+    sizes = (np.count_nonzero(positive), np.count_nonzero(~positive))
+    rates = [(hit + 1.0) / (size + 2.0) for hit, size in zip(hits, sizes, strict=True)]
+    # of sqrt(r s), where a rate's variance is r (1 - r) / n: half its relative errors' length
+    relative = sum((1.0 - rate) / (rate * (size + 2.0)) for rate, size in zip(rates, sizes, strict=True))
+    return math.sqrt(hits[0] / sizes[0] * hits[1] / sizes[1]), 0.5 * math.sqrt(math.prod(rates) * relative)
+
+
+def _smoothed_cut(positive, scores):
+    """Return the best cut between the kernel estimates, None if neither class's scores have a spread."""
     unit = float(np.abs(scores).max()) or 1.0
     classes = np.sort(scores[positive]) / unit, np.sort(scores[~positive]) / unit
     widths = [width for width in map(_bandwidth, classes) if width > LEAST_BANDWIDTH]
     if not widths:
-        return best_gmean_threshold(y, scores)
+        return None
     (pos, neg), width = map(_thinned, classes), math.prod(widths) ** (1 / len(widths))
 
     def loss(t):

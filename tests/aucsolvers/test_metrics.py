@@ -313,7 +313,7 @@ class TestSmoothedThreshold:
         """With most scores of both classes at 0 the search about the best of the grid ended at 1.52, G-mean 0."""
         y = np.repeat([1, 0], [30, 34])
         scores = np.r_[-0.17, np.zeros(29), 1.52, -2.10, -0.05, np.zeros(31)]
-        cut = metrics.smoothed_gmean_threshold(y, scores)
+        cut = metrics._smoothed_cut(y == 1, scores)
         grid = np.linspace(-2.2, 1.6, 2001)
         assert self.quality(y, scores, np.array([cut])) >= self.quality(y, scores, grid).max() - 1e-6
 
@@ -325,10 +325,31 @@ class TestSmoothedThreshold:
         scores = np.where(rng.random(len(y)) < 0.85, 0.0, rng.normal(size=len(y)))
         if np.ptp(scores[y == 1]) == np.ptp(scores[y == 0]) == 0.0:
             return
-        cut = metrics.smoothed_gmean_threshold(y, scores)
+        cut = metrics._smoothed_cut(y == 1, scores)
         grid = np.concatenate([np.unique(scores), np.linspace(scores.min(), scores.max(), 301)])
         # what is narrower than the grid may be missed, not what is wide
         assert self.quality(y, scores, np.array([cut])) >= self.quality(y, scores, grid).max() - 0.02
+
+    @pytest.mark.parametrize("noise", [0.0, 1e-9])
+    def test_a_tie_of_most_rows_is_not_cut_in_two(self, noise):
+        """A kernel takes half of it to be above its score: all rows were predicted negative."""
+        y = np.repeat([0, 1], [2627, 289])
+        scores = np.r_[np.zeros(803), np.ones(1824), np.zeros(4), np.ones(285)]
+        scores += noise * np.random.default_rng(0).random(len(y))  # what a solver leaves
+        cut = metrics.smoothed_gmean_threshold(y, scores)
+        assert metrics.gmean(y, np.where(scores > cut, 1, 0)) == pytest.approx(math.sqrt(285 / 289 * 803 / 2627))
+
+    def test_of_few_values_it_costs_no_more_than_chance_might(self):
+        rng = np.random.default_rng(0)
+        for _ in range(200):
+            values = np.sort(rng.normal(size=rng.integers(2, 5)))
+            n_pos, n_neg = rng.integers(5, 60), rng.integers(50, 600)
+            y = np.repeat([1, 0], [n_pos, n_neg])
+            shares = [rng.dirichlet(np.ones(len(values))) for _ in range(2)]
+            scores = np.r_[rng.choice(values, n_pos, p=shares[0]), rng.choice(values, n_neg, p=shares[1])]
+            cuts = metrics.smoothed_gmean_threshold(y, scores), metrics.best_gmean_threshold(y, scores)
+            smoothed, best = (metrics.gmean(y, np.where(scores > cut, 1, 0)) for cut in cuts)
+            assert best - smoothed <= 1.0 / math.sqrt(n_pos) + 1e-12
 
     def test_scores_mostly_equal_still_have_a_spread(self):
         y = np.repeat([0, 1], [40, 8])
