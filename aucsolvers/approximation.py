@@ -30,7 +30,7 @@ from aucsolvers._params import (
 )
 from aucsolvers._rows import FULL, checked_rows, filled_up, row_scores, squared_norms
 from aucsolvers._transaction import transactional
-from aucsolvers.kernel_svm import origin_of, scale_gamma
+from aucsolvers.kernel_svm import GAMMAS, given_gamma, origin_of
 from aucsolvers.process import one_thread_in_shared_pools
 
 KERNELS = {"rbf": "rbf", "poly": "polynomial"}  # our name, and KernelSVM's: that of scikit-learn's function
@@ -48,8 +48,9 @@ class KernelFeatures(FormerNames, ClassNamePrefixFeaturesOutMixin, TransformerMi
     ----------
     kernel : {"rbf", "poly"}, default="rbf"
         k(x, z) = exp(-gamma ||x - z||^2), or (gamma x'z + coef0)^degree.
-    gamma : "scale" or float, default="scale"
-        > 0; "scale" is 1/(n_features * variance of all entries of X), or 1 if that variance is 0, as KernelSVM's.
+    gamma : "scale", "spread" or float, default="scale"
+        > 0; KernelSVM's "scale", 1/(n_features * variance of all entries of X), or "spread", 1/(sum of the columns'
+        variances), or 1 if that variance is 0.
     gamma_factor : float, default=1.0
         > 0; multiplies gamma. A search over it needs no knowledge of the data's scale.
     n_components : int, default=256
@@ -134,7 +135,7 @@ class KernelFeatures(FormerNames, ClassNamePrefixFeaturesOutMixin, TransformerMi
     def check_parameters(self):
         """Raise ValueError if a parameter has a value that no data could go with."""
         check_choice("kernel", self.kernel, tuple(KERNELS))
-        check_gamma(self.gamma, ("scale",))
+        check_gamma(self.gamma, tuple(GAMMAS))
         check_positive("gamma_factor", self.gamma_factor)
         check_count("n_components", self.n_components)
         check_count("degree", self.degree)
@@ -167,7 +168,7 @@ class KernelFeatures(FormerNames, ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.check_size(X.shape[0], X.shape[0])
         self.n_components_ = min(int(self.n_components), X.shape[0])
         self.landmarks_ = _draw(X, y, self.n_components_, as_generator(self.random_state))
-        self.gamma_ = float(self.gamma_factor) * (scale_gamma(X) if isinstance(self.gamma, str) else float(self.gamma))
+        self.gamma_ = float(self.gamma_factor) * given_gamma(self.gamma, X)
         landmarks = X[self.landmarks_]
         self.centre_ = origin_of(landmarks, self.gamma_) if self.kernel == "rbf" else None
         landmarks = self._moved(landmarks)

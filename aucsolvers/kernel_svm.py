@@ -55,7 +55,6 @@ from aucsolvers._width import leave_one_out_gamma
 from aucsolvers.process import one_thread_in_shared_pools
 
 KERNELS = ("rbf", "linear", "poly")
-GAMMAS = ("scale", "loo")
 BLOCK_BYTES = 32 * 1024**2  # of temporary kernel values
 # Columns are computed a block at a time: more would be faster each, but fewer of them used. Where they are short the
 # call itself costs as much as BLOCK_ENTRIES; of short ones, once a quarter is held, most will be: 1/16 of those held.
@@ -104,10 +103,12 @@ class KernelSVM(BinaryScorer):
     kernel : {"rbf", "linear", "poly"}, default="rbf"
         k(x, z) = exp(-gamma ||x - z||^2), x'z, or (gamma x'z + coef0)^degree. For x'z, LinearSVM has the same optimum,
         often a hundred times sooner.
-    gamma : "scale", "loo" or float, default="scale"
-        > 0; "scale" is 1/(n_features * variance of all entries of X), rows counted by their sample weight, or 1 if that
-        variance is 0. "loo", for "rbf", is that of 1/16, 1/8, ..., 4 times as much which MarginMeanSVM's "loo" takes,
-        by errors of rows left out, all of the same weight.
+    gamma : "scale", "spread", "loo" or float, default="scale"
+        > 0; "scale" is scikit-learn's, 1/(n_features * variance of all entries of X). "spread" is 1/(sum of the
+        columns' variances): the same where the columns have one mean, and unlike it no smaller where one of them, of
+        years say, is far from the others. Rows are counted by their sample weight; either is 1 if that variance is 0.
+        "loo", for "rbf", is that of 1/16, 1/8, ..., 4 times "spread" which MarginMeanSVM's "loo" takes, by errors of
+        rows left out, all of the same weight.
     degree : int, default=3
         >= 1.
     coef0 : float, default=0.0
@@ -236,7 +237,7 @@ class KernelSVM(BinaryScorer):
         check_positive("C", self.C)
         check_class_weight(self.class_weight)
         check_choice("kernel", self.kernel, KERNELS)
-        check_gamma(self.gamma, GAMMAS)
+        check_gamma(self.gamma, (*GAMMAS, "loo"))
         if isinstance(self.gamma, str) and self.gamma == "loo" and self.kernel != "rbf":
             raise ValueError(f"Expected gamma='loo' with kernel='rbf' only, got kernel={self.kernel!r}. Set a number.")
         check_count("degree", self.degree)
@@ -643,11 +644,11 @@ class Kernel:
         The labels, +-1, are for gamma="loo" alone.
         """
         X = stored_once(X)
-        gamma = scale_gamma(X, weight) if isinstance(svm.gamma, str) else float(svm.gamma)
+        by_rows = isinstance(svm.gamma, str) and svm.gamma == "loo"
+        gamma = given_gamma("spread" if by_rows else svm.gamma, X, weight)
         origin = origin_of(X, gamma) if svm.kernel == "rbf" else None
         kernel = cls(svm.kernel, gamma, int(svm.degree), float(svm.coef0), 1.0 if svm.fit_intercept else 0.0, origin)
-        chosen = isinstance(svm.gamma, str) and svm.gamma == "loo"
-        return replace(kernel, gamma=leave_one_out_gamma(kernel, X, y)) if chosen else kernel
+        return replace(kernel, gamma=leave_one_out_gamma(kernel, X, y)) if by_rows else kernel
 
     def points_among_themselves(self, X):
         """Return ``points``, for rows that are only compared with each other: columns without a value are left out."""
@@ -777,8 +778,42 @@ def scale_gamma(X, weight=None):
         blocks = _blocks(len(X), X.shape[1])
         square_distances = np.concatenate([np.square(X[block] - mean).mean(axis=1) for block in blocks])
     variance = np.average(square_distances, weights=weight)
-    spread = X.shape[1] * variance
-    return float(1.0 / spread) if variance > (1e-14 * mean) ** 2 and spread >= np.finfo(np.float64).tiny else 1.0
+    return _inverse(X.shape[1] * variance, X.shape[1] * mean**2)
+
+
+def spread_gamma(X, weight=None):
+    """Return what "spread" means as gamma, for rows repeated ``weight`` times: 1/(sum of the columns' variances).
+
+    That is 1/E||x - E x||^2, which moving a column does not change, as it does not change distances. Of columns with
+    one mean it is ``scale_gamma``. 1 if the rows are all the same, up to rounding, or so near that 1/spread overflows.
+    """
+    weight = np.ones(X.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64)
+    if sparse.issparse(X):
+        of_entries = np.repeat(weight, np.diff(X.indptr))
+        mean = np.bincount(X.indices, of_entries * X.data, X.shape[1]) / weight.sum()
+        distances = of_entries @ np.square(X.data - mean[X.indices])
+        n_stored = np.bincount(X.indices, minlength=X.shape[1])
+        absent = weight.sum() - np.bincount(X.indices, of_entries, X.shape[1])
+        distances += (absent * np.square(mean))[(n_stored > 0) & (n_stored < X.shape[0])].sum()
+    else:
+        mean = weight @ X / weight.sum()
+        blocks = _blocks(len(X), X.shape[1])
+        distances = sum(weight[block] @ np.square(X[block] - mean).sum(axis=1) for block in blocks)
+    return _inverse(distances / weight.sum(), mean @ mean)
+
+
+GAMMAS = {"scale": scale_gamma, "spread": spread_gamma}
+
+
+def given_gamma(gamma, X, weight=None):
+    """Return a gamma that is given as a number or by its name."""
+    return GAMMAS[gamma](X, weight) if isinstance(gamma, str) else float(gamma)
+
+
+def _inverse(spread, square_of_mean):
+    """Return 1/spread, or 1 if it is rounding only beside the square that was taken off, or too small to invert."""
+    is_known = spread > 1e-28 * square_of_mean and spread >= np.finfo(np.float64).tiny
+    return float(1.0 / spread) if is_known else 1.0
 
 
 def _products(few, many, out=None):

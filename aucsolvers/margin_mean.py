@@ -64,7 +64,7 @@ class MarginMeanScorer(BinaryScorer):
         check_non_negative("lam1", self.lam1)
         check_positive("lam2", self.lam2)
         check_choice("kernel", self.kernel, KERNELS)
-        check_gamma(self.gamma, GAMMAS)
+        check_gamma(self.gamma, (*GAMMAS, "loo"))
         check_choice("threshold", self.threshold, THRESHOLDS)
         check_flags(self, "fit_intercept")
 
@@ -139,12 +139,13 @@ class MarginMeanSVM(MarginMeanScorer):
         Weight of the mean hinge loss, > 0.
     kernel : {"linear", "rbf"}, default="linear"
         k(x, z) = x'z or exp(-gamma ||x - z||^2).
-    gamma : "loo", "scale" or float, default="loo"
-        > 0, for "rbf"; 1/sigma^2 for the source's sigma. "scale" is 1/(n_features * variance of all entries of X), or 1
-        if that variance is 0. "loo" is 1/16, 1/8, ..., 4 times that: the smallest with which a least-squares SVM, both
-        classes of equal weight, has a mean square error on rows that are left out within two standard errors of the
-        least. That takes one inverse for each and no further fit: some milliseconds, as of more than 150 rows 150 that
-        differ are taken, of the rare class all or, if it has more, 75. Their order does not matter.
+    gamma : "loo", "scale", "spread" or float, default="loo"
+        > 0, for "rbf"; 1/sigma^2 for the source's sigma. "scale" is 1/(n_features * variance of all entries of X),
+        "spread" 1/(sum of the columns' variances), which moving a column does not change; either is 1 if that variance
+        is 0. "loo" is 1/16, 1/8, ..., 4 times "spread": the smallest with which a least-squares SVM, both classes of
+        equal weight, has a mean square error on rows that are left out within two standard errors of the least. That
+        takes one inverse for each and no further fit: some milliseconds, as of more than 150 rows 150 that differ are
+        taken, of the rare class all or, if it has more, 75. Their order does not matter.
     fit_intercept : bool, default=True
         Whether b is fitted, as the weight of a constant feature, which the margin mean pulls at as well; otherwise 0.
     threshold : {"gmean", "zero"}, default="gmean"

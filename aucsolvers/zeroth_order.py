@@ -107,10 +107,10 @@ class ZOVR(MarginMeanScorer):
         test G-mean of "rbf" was 0.821 with 100, 0.832 with 300, 0.842 with 1000 and 0.839 with 3000.
     kernel : {"linear", "rbf"}, default="linear"
         k(x, z) = x'z or exp(-gamma ||x - z||^2).
-    gamma : "loo", "scale" or float, default="loo"
-        > 0, for "rbf"; 1/sigma^2 for the source's sigma. "scale" is 1/(n_features * variance of all entries of X), or 1
-        if that variance is 0; "loo" is 1/16, 1/8, ..., 4 times that, by how a least-squares SVM scores rows left out
-        (MarginMeanSVM). On those 21 sets "scale" had 0.830.
+    gamma : "loo", "scale", "spread" or float, default="loo"
+        > 0, for "rbf"; 1/sigma^2 for the source's sigma. "scale" is 1/(n_features * variance of all entries of X),
+        "spread" 1/(sum of the columns' variances), or 1 if that variance is 0; "loo" is 1/16, 1/8, ..., 4 times
+        "spread", by how a least-squares SVM scores rows left out (MarginMeanSVM). On those 21 sets "scale" had 0.830.
     fit_intercept : bool, default=True
         Whether b is fitted, as the weight of a constant feature; otherwise it is 0.
     threshold : {"gmean", "zero"}, default="gmean"

@@ -22,7 +22,7 @@ C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 LAM2_GRID = (10.0, 100.0, 1000.0, 10_000.0)
 GAUSSIAN_LAM2_GRID = (*LAM2_GRID, 100_000.0)  # an SVM's C times the rows: 100 for 1,000 of them
 ZOVR_GRID = (10.0, 100.0, 1000.0)  # beyond that its rounds are many
-GAMMA_GRID = (0.1, 1.0, 10.0)  # in units of 1/(features * variance)
+GAMMA_GRID = (0.1, 1.0, 10.0)  # in units of 1/(sum of the columns' variances), which moving a column does not change
 SEARCH_COLUMNS = (VALUE, MEAN, SD) = "value", "mean", "sd"  # of a search's table beside parameters: the first one's
 GAMMA_FACTOR = "gamma_factor"  # the name of such a multiple among the searched parameters
 
@@ -139,7 +139,7 @@ SOLVERS: dict[str, Entry] = {
     "kernel_svm": Entry(
         "aucsolvers:KernelSVM",
         "SVM with Gaussian kernel, hinge loss, dual coordinate descent with a duality gap",
-        (("kernel", "rbf"),),
+        (("kernel", "rbf"), ("gamma", "spread")),
         ("C", C_GRID),
         takes_kernel=False,
         visits="squared rows",
@@ -200,7 +200,7 @@ KERNELS: dict[str, Entry | None] = {
     "gaussian": Entry(
         _FEATURES,
         "exp(-gamma |x - z|^2) on the span of 256 training rows (n_components)",
-        (("kernel", "rbf"), ("degree", 3), ("coef0", 1.0)),  # the last two play no part in it
+        (("kernel", "rbf"), ("gamma", "spread"), ("degree", 3), ("coef0", 1.0)),  # the last two play no part in it
         _GAMMA,
     ),
     "polynomial": Entry(

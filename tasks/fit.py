@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from aucsolvers.adapters import ProbabilityScorer
 from aucsolvers.committee import Committee
-from aucsolvers.kernel_svm import scale_gamma
+from aucsolvers.kernel_svm import spread_gamma
 from aucsolvers.process import ProcessWide, one_blas_thread
 from tasks import catalogue
 from tasks.catalogue import GAMMA_FACTOR
@@ -135,12 +135,13 @@ def _check_scores(solver: Any, name: str, X: Any) -> None:
 def build_solver(method: MethodConfig, chosen: dict[str, Any], seed: int, X: Any = None) -> Any:
     """Return the unfitted solver of a method, seeded where it draws at random, with a ``decision_function``.
 
-    A γ that is chosen as a multiple is one of 1 / (features * variance) of the rows X that it is to be fitted on.
+    A γ that is chosen as a multiple is one of 1 / (sum of the columns' variances) of the rows X that it is to be fitted
+    on.
     """
     given = {name: chosen[name] for name in method.searched if name in chosen}
     factor = given.pop(GAMMA_FACTOR, None)
     if factor is not None and X is not None:
-        given["gamma"] = factor * scale_gamma(X)
+        given["gamma"] = factor * spread_gamma(X)
     entry, params = catalogue.solver(method.solver), method.params | given
     if not entry.is_ours:
         params = {name: _by_code(name, value) for name, value in params.items()}

@@ -343,9 +343,8 @@ class TestCache:
         y = np.arange(80) % 4 == 0
         wide = sparse.csr_array((X.data, 5000 * X.indices, X.indptr), shape=(80, 200_000))
         narrow, other = KernelSVM(**options).fit(X, y), KernelSVM(**options).fit(wide, y)
-        if options["gamma"] != "loo":  # which begins with the variance of all entries
-            assert_array_equal(other.dual_coef_, narrow.dual_coef_)
-            assert_array_equal(other.decision_function(wide), narrow.decision_function(X))
+        assert_array_equal(other.dual_coef_, narrow.dual_coef_)
+        assert_array_equal(other.decision_function(wide), narrow.decision_function(X))
         assert other.support_vectors_.shape[1] == 200_000
         assert other._kernel.points_among_themselves(wide).X.shape == X.shape
 
@@ -806,7 +805,36 @@ class TestScaleGamma:
 
     @pytest.mark.parametrize("X", [np.full((7, 3), 0.1), np.zeros((4, 2)), np.full((3, 3), 1e8 / 3)], ids=str)
     def test_entries_that_are_all_the_same_have_1(self, X):
-        assert module.scale_gamma(X) == module.scale_gamma(sparse.csr_array(X)) == 1.0
+        for gamma in (module.scale_gamma, module.spread_gamma):
+            assert gamma(X) == gamma(sparse.csr_array(X)) == 1.0
+
+
+class TestSpreadGamma:
+    def test_it_is_the_inverse_of_the_columns_variances(self):
+        X = np.random.default_rng(0).normal(size=(40, 5)) * np.arange(1, 6)
+        X[X < -1] = 0.0
+        expected = 1.0 / X.var(axis=0).sum()
+        for rows in (X, sparse.csr_array(X), np.asfortranarray(X)):
+            assert_allclose(module.spread_gamma(rows), expected, rtol=1e-12)
+            counts = np.arange(40) % 3
+            repeated = np.repeat(X, counts, axis=0)
+            assert_allclose(module.spread_gamma(rows, counts), 1.0 / repeated.var(axis=0).sum(), rtol=1e-12)
+        centred = X - X.mean(axis=0)
+        assert_allclose(module.spread_gamma(X), module.scale_gamma(centred), rtol=1e-12)
+        assert_allclose(module.spread_gamma(X.astype(np.float32)), expected, rtol=1e-6)
+
+    def test_moving_a_column_changes_nothing(self):
+        """A column of years left the others nothing to say."""
+        X = np.random.default_rng(0).normal(size=(60, 3))
+        for far in (200.0, 1e6):
+            moved = X + np.array([0, 0, far])
+            for rows in (moved, sparse.csr_array(moved)):
+                assert_allclose(module.spread_gamma(rows), module.spread_gamma(X), rtol=1e-6)
+        y = X[:, 0] ** 2 + X[:, 1] ** 2 < 1
+        for gamma in ("spread", "loo"):
+            svm, moved = KernelSVM(gamma=gamma, tol=1e-10), sparse.csr_array(X + 200.0)
+            scores = svm.fit(X, y).decision_function(X)
+            assert_allclose(svm.fit(moved, y).decision_function(moved), scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("cost", [1e6, 1e8])

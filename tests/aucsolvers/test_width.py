@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
 from aucsolvers._width import some_rows
-from aucsolvers.kernel_svm import KernelSVM, scale_gamma
+from aucsolvers.kernel_svm import KernelSVM, spread_gamma
 from aucsolvers.margin_mean import MarginMeanSVM
 
 
@@ -44,7 +44,7 @@ def not_worse(losses, best, y):
 @pytest.mark.parametrize("seed", range(6))
 def test_is_the_smallest_that_is_not_clearly_worse_than_that_of_least_error(seed, fit_intercept):
     X, y = signed_rows(8, 30, seed=seed)
-    unit = MarginMeanSVM(kernel="rbf", gamma="scale").fit(X, y).gamma_
+    unit = MarginMeanSVM(kernel="rbf", gamma="spread").fit(X, y).gamma_
     gammas = unit * np.array([1 / 16, 1 / 8, 0.25, 0.5, 1.0, 2.0, 4.0])
     losses = errors(X, y, gammas, float(fit_intercept))
     best = losses[losses.mean(axis=1).argmin()]
@@ -59,7 +59,7 @@ def test_classes_that_overlap_take_a_wide_kernel_and_a_chessboard_a_narrow_one()
     squares = np.random.default_rng(0).uniform(-2, 2, size=(250, 2))
     chessboard = squares, np.sign(np.sin(3 * squares).prod(axis=1))
     for (X, y), least, most in ((signed_rows(100, 150), 1 / 16, 1 / 4), (chessboard, 4.0, 4.0)):
-        model, unit = (KernelSVM(gamma=gamma).fit(X, y) for gamma in ("loo", "scale"))
+        model, unit = (KernelSVM(gamma=gamma).fit(X, y) for gamma in ("loo", "spread"))
         assert least <= round(model.gamma_ / unit.gamma_, 9) <= most
 
 
@@ -89,7 +89,7 @@ def test_which_of_many_rows_are_taken_does_not_depend_on_their_order(kind, form)
         for _ in range(4):
             order = np.random.default_rng(len(chosen)).permutation(len(y))
             svm = KernelSVM(gamma="loo", class_weight="balanced").fit(form(X[order]), y[order])
-            chosen.add(round(svm.gamma_ / scale_gamma(X), 9))
+            chosen.add(round(svm.gamma_ / spread_gamma(X), 9))
         assert len(chosen) == 1, (seed, chosen)
 
 
@@ -115,6 +115,6 @@ def test_copies_are_left_out_together(times, which, convert):
     copied = np.flatnonzero(y > 0) if which == "rare" else np.arange(len(y))
     rows = np.concatenate([np.arange(len(y)), np.repeat(copied, times - 1)])
     svm = KernelSVM(gamma="loo", class_weight="balanced")
-    once = svm.fit(convert(X), y).gamma_ / svm.set_params(gamma="scale").fit(convert(X), y).gamma_
+    once = svm.fit(convert(X), y).gamma_ / svm.set_params(gamma="spread").fit(convert(X), y).gamma_
     svm.set_params(gamma="loo").fit(convert(X[rows]), y[rows])
-    assert svm.gamma_ / svm.set_params(gamma="scale").fit(convert(X[rows]), y[rows]).gamma_ == pytest.approx(once)
+    assert svm.gamma_ / svm.set_params(gamma="spread").fit(convert(X[rows]), y[rows]).gamma_ == pytest.approx(once)
