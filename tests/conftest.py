@@ -14,8 +14,16 @@ settings.register_profile("unhurried", deadline=None)  # the first example may l
 settings.load_profile("unhurried")
 
 ROOT = Path(__file__).resolve().parent.parent
-# The first compiles all kernels, which others then load; the next two wait for schedules some of the time.
-FIRST = ("tests/flows/test_warmup.py", "tests/flows/test_readme_story.py", "tests/flows/test_deploy.py")
+# The first compiles all kernels, which others then load. Meanwhile the next ones, which need few, keep other workers from
+# compiling them too. The last two wait for schedules some of the time.
+FIRST = (
+    "tests/flows/test_warmup.py",
+    "tests/tasks/test_registry.py",
+    "tests/tasks/test_datasets.py",
+    "tests/tasks/test_prefect_server.py",
+    "tests/flows/test_deploy.py",
+    "tests/flows/test_readme_story.py",
+)
 THEN = ("tests/flows/", "tests/tasks/", "tests/")  # from files of minutes to files of seconds
 
 
