@@ -10,14 +10,12 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
-    MaxAbsScaler,
-    MinMaxScaler,
     OneHotEncoder,
     QuantileTransformer,
     StandardScaler,
 )
 
-from aucsolvers import SignedRanks, TextImputer, UnitRows
+from aucsolvers import RangeScaler, SignedRanks, TextImputer, UnitRows
 from aucsolvers.columns import without_zeros
 from aucsolvers.hats import HatFunctions
 from tasks.configuration import DENSE_ONLY, PreprocessingConfig
@@ -100,7 +98,7 @@ def _dense_scaler(scale: str, n_rows: int) -> Any:
     ranks = QuantileTransformer(n_quantiles=min(QUANTILES, n_rows), subsample=None)
     scalers = {
         "standard": StandardScaler(),
-        "minmax": MinMaxScaler(),
+        "minmax": RangeScaler(),
         "quantile": ranks,
         "piecewise": Pipeline([("ranks", ranks), ("hats", HatFunctions())]),
         "centred_unit_rows": StandardScaler(with_std=False),
@@ -121,7 +119,7 @@ def _sparse_scaler(scale: str, n_columns: int) -> Any:
         return SignedRanks(QUANTILES)
     if scale in DENSE_ONLY:
         raise ValueError(f"Expected dense data with scale {scale}, got sparse. Leave that scale out.")
-    return {"standard": StandardScaler(with_mean=False), "minmax": MaxAbsScaler()}.get(scale, "passthrough")
+    return {"standard": StandardScaler(with_mean=False), "minmax": RangeScaler()}.get(scale, "passthrough")
 
 
 def transform(preprocessing: Any, X: pd.DataFrame | csr_matrix) -> np.ndarray | csr_matrix:

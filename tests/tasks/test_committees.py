@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 import skops.io
 from pydantic import ValidationError
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
-from aucsolvers import LSSVM, Ranker
+from aucsolvers import LSSVM, RangeScaler, Ranker
 from aucsolvers.adapters import chains
 from aucsolvers.committee import Committee
 from aucsolvers.metrics import auc, smoothed_gmean_threshold
@@ -67,7 +67,7 @@ def test_the_members_are_the_best_candidates_each_fitted_as_it_would_be_alone():
     members = chains(model.pipeline)
     assert [member[-1].lam for member in members] == [c["lam"] for c in best]
     assert model.chosen == best[0]
-    scalers = {"standard": StandardScaler, "minmax": MinMaxScaler}
+    scalers = {"standard": StandardScaler, "minmax": RangeScaler}
     for member, candidate in zip(members, best, strict=True):
         assert isinstance(member["preprocessing"]["scale"], scalers[candidate["scale"]])
     alone = fit_pipeline(table, sample, config(method).methods[0], best[0], 4)
@@ -81,7 +81,7 @@ def test_the_members_are_the_best_candidates_each_fitted_as_it_would_be_alone():
 def test_both_scales_may_sit_in_one_committee():
     _, _, _, model = fitted(METHOD | {"committee": 6})
     kinds = {type(member["preprocessing"]["scale"]) for member in chains(model.pipeline)}
-    assert kinds == {StandardScaler, MinMaxScaler}
+    assert kinds == {StandardScaler, RangeScaler}
 
 
 def test_a_committee_of_one_is_the_plain_pipeline():
@@ -113,7 +113,7 @@ def test_the_threshold_is_that_of_the_committee_held_out_as_one():
         """Return all training rows' scores by the members fitted on some, each in the units of those."""
         total = np.zeros(len(train.y))
         for candidate in best:
-            scaler = {"standard": StandardScaler, "minmax": MinMaxScaler}[candidate["scale"]]().fit(train.X.iloc[rows])
+            scaler = {"standard": StandardScaler, "minmax": RangeScaler}[candidate["scale"]]().fit(train.X.iloc[rows])
             member = LSSVM(candidate["lam"]).fit(scaler.transform(train.X.iloc[rows]), train.y[rows])
             found = member.decision_function(scaler.transform(train.X))
             total += in_units_of(found, found[rows]) / len(best)
@@ -183,7 +183,7 @@ def test_a_methods_own_scales_stand_in_place_of_preprocessings():
     assert {c["scale"] for c in one.methods[0].candidates(("standard", "quantile"))} == {"minmax"}
     assert ExperimentConfig.model_validate(one.model_dump(mode="json")) == one
     _, _, _, model = fitted(METHOD | {"scale": "minmax"})
-    assert isinstance(model.pipeline["preprocessing"]["scale"], MinMaxScaler)
+    assert isinstance(model.pipeline["preprocessing"]["scale"], RangeScaler)
     usual = config({"solver": "ls_svm"}).methods[0]
     assert all("scale" not in c for c in usual.candidates(("standard",)))
 

@@ -160,6 +160,14 @@ def test_a_column_that_overflows_is_named():
         scaled(train, train, "standard")
 
 
+@pytest.mark.parametrize("unit", [1e-16, 1e-140, 1e307])
+@pytest.mark.parametrize("storage", [lambda X: pd.DataFrame(X, columns=["a", "b", "c"]), csr_matrix])
+def test_minmax_does_not_depend_on_the_unit(storage, unit):
+    X = np.array([[0.0, -8.0, 1.0], [2.0, 8.0, 0.0], [0.0, 1.0, 4.0]])
+    found, want = (scaled(storage(rows), storage(rows), "minmax") for rows in (X * unit, X))
+    assert isinstance(found, type(want)) and abs(found - want).max() < 1e-15
+
+
 class TestManyTexts:
     """One-hot codes are nearly all zero: of many rows and texts they are kept as what is not."""
 
