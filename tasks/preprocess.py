@@ -132,11 +132,20 @@ def transform(preprocessing: Any, X: pd.DataFrame | csr_matrix) -> np.ndarray | 
     """
     with np.errstate(over="ignore", invalid="ignore"):
         out = preprocessing.transform(X)
-    if not isinstance(out, (pd.DataFrame, np.ndarray)):
-        return out.tocsr()
-    out = np.ascontiguousarray(out, dtype=np.float64)
-    finite = np.isfinite(out).all(axis=0)
-    if not finite.all():
-        name = preprocessing.get_feature_names_out()[np.argmin(finite)]
-        raise ValueError(f"Expected numbers that can be scaled, got some too large in column '{name}'. Divide them.")
+    if isinstance(out, (pd.DataFrame, np.ndarray)):
+        out = np.ascontiguousarray(out, dtype=np.float64)
+        strange = np.flatnonzero(~np.isfinite(out).all(axis=0))
+    else:
+        out = out.tocsr()
+        strange = np.unique(out.indices[~np.isfinite(out.data)])
+    if len(strange):
+        name = _column_name(preprocessing, X, int(strange[0]))
+        raise ValueError(f"Expected numbers that can be scaled, got some too large in {name}. Divide them.")
     return out
+
+
+def _column_name(preprocessing: Any, X: pd.DataFrame | csr_matrix, position: int) -> str:
+    """Return what to call a column after preprocessing; sparse data have no names, and each column stays one."""
+    if not isinstance(X, pd.DataFrame):
+        return f"feature {position + 1}, counted from 1"
+    return f"column '{preprocessing.get_feature_names_out()[position]}'"

@@ -160,6 +160,22 @@ def test_a_column_that_overflows_is_named():
         scaled(train, train, "standard")
 
 
+@pytest.mark.parametrize("takes_sparse", [True, False])
+def test_a_feature_of_sparse_data_that_overflows_is_named(takes_sparse):
+    """A solver said that X has NaN, and to impute them."""
+    X = csr_matrix(np.random.default_rng(0).normal(size=(20, 4)) * [1.0, 1.0, 1e200, 1.0])
+    fitted = make_preprocessing(X, PreprocessingConfig(), takes_sparse).fit(X)
+    with pytest.raises(ValueError, match=r"too large in feature 3, counted from 1\. Divide them"):
+        transform(fitted, X)
+
+
+def test_a_column_of_mostly_zeros_that_overflows_is_named():
+    X = TestTablesOfMostlyZeros.words()
+    X["w7"] = np.random.default_rng(0).normal(size=len(X)) * 1e200
+    with pytest.raises(ValueError, match="too large in column 'w7'"):
+        scaled(X, X, "standard")
+
+
 @pytest.mark.parametrize("unit", [1e-16, 1e-140, 1e307])
 @pytest.mark.parametrize("storage", [lambda X: pd.DataFrame(X, columns=["a", "b", "c"]), csr_matrix])
 def test_minmax_does_not_depend_on_the_unit(storage, unit):
