@@ -14,8 +14,8 @@ settings.register_profile("unhurried", deadline=None)  # the first example may l
 settings.load_profile("unhurried")
 
 ROOT = Path(__file__).resolve().parent.parent
-# The first compiles all kernels, which others then load. Meanwhile the next ones, which need few, keep other workers from
-# compiling them too. The last two wait for schedules some of the time.
+# The first compiles all kernels, which others then load; the next ones need few, and keep other workers from compiling
+# them meanwhile. The last two wait for schedules some of the time.
 FIRST = (
     "tests/flows/test_warmup.py",
     "tests/tasks/test_registry.py",
