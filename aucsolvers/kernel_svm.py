@@ -778,28 +778,31 @@ def scale_gamma(X, weight=None):
         blocks = _blocks(len(X), X.shape[1])
         square_distances = np.concatenate([np.square(X[block] - mean).mean(axis=1) for block in blocks])
     variance = np.average(square_distances, weights=weight)
-    return _inverse(X.shape[1] * variance, X.shape[1] * mean**2)
+    spread = X.shape[1] * variance
+    return float(1.0 / spread) if variance > (1e-14 * mean) ** 2 and spread >= np.finfo(np.float64).tiny else 1.0
 
 
 def spread_gamma(X, weight=None):
     """Return what "spread" means as gamma, for rows repeated ``weight`` times: 1/(sum of the columns' variances).
 
     That is 1/E||x - E x||^2, which moving a column does not change, as it does not change distances. Of columns with
-    one mean it is ``scale_gamma``. 1 if the rows are all the same, up to rounding, or so near that 1/spread overflows.
+    one mean it is ``scale_gamma``. A column that is the same everywhere, up to rounding, has no part in it. 1 if all
+    are, or so nearly that 1/spread overflows.
     """
     weight = np.ones(X.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64)
     if sparse.issparse(X):
         of_entries = np.repeat(weight, np.diff(X.indptr))
         mean = np.bincount(X.indices, of_entries * X.data, X.shape[1]) / weight.sum()
-        distances = of_entries @ np.square(X.data - mean[X.indices])
-        n_stored = np.bincount(X.indices, minlength=X.shape[1])
-        absent = weight.sum() - np.bincount(X.indices, of_entries, X.shape[1])
-        distances += (absent * np.square(mean))[(n_stored > 0) & (n_stored < X.shape[0])].sum()
+        squares = np.bincount(X.indices, of_entries * np.square(X.data - mean[X.indices]), X.shape[1])
+        has_zeros = np.bincount(X.indices, minlength=X.shape[1]) < X.shape[0]
+        absent = np.where(has_zeros, weight.sum() - np.bincount(X.indices, of_entries, X.shape[1]), 0.0)
+        squares = squares + absent * np.square(mean)
     else:
         mean = weight @ X / weight.sum()
-        blocks = _blocks(len(X), X.shape[1])
-        distances = sum(weight[block] @ np.square(X[block] - mean).sum(axis=1) for block in blocks)
-    return _inverse(distances / weight.sum(), mean @ mean)
+        squares = sum(weight[block] @ np.square(X[block] - mean) for block in _blocks(len(X), X.shape[1]))
+    variances = squares / weight.sum()
+    spread = variances[variances > np.square(1e-14 * mean)].sum()
+    return float(1.0 / spread) if spread >= np.finfo(np.float64).tiny else 1.0
 
 
 GAMMAS = {"scale": scale_gamma, "spread": spread_gamma}
@@ -808,12 +811,6 @@ GAMMAS = {"scale": scale_gamma, "spread": spread_gamma}
 def given_gamma(gamma, X, weight=None):
     """Return a gamma that is given as a number or by its name."""
     return GAMMAS[gamma](X, weight) if isinstance(gamma, str) else float(gamma)
-
-
-def _inverse(spread, square_of_mean):
-    """Return 1/spread, or 1 if it is rounding only beside the square that was taken off, or too small to invert."""
-    is_known = spread > 1e-28 * square_of_mean and spread >= np.finfo(np.float64).tiny
-    return float(1.0 / spread) if is_known else 1.0
 
 
 def _products(few, many, out=None):

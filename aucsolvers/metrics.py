@@ -260,8 +260,9 @@ def smoothed_gmean_threshold(y, scores):
         return best_gmean_threshold(y, scores)
     width = tie_width(scores)
     best = best_gmean_threshold(y, scores, tied_within=width)
-    groups = grouped(scores, width) if 0.0 < width < np.inf else scores
-    (of_smoothed, _), (of_best, error) = (_gmean_and_error(positive, groups > cut) for cut in (smoothed, best))
+    # where it cuts a tie in two, all of it is below
+    cuts = smoothed + (width if width < np.inf else 0.0), best
+    (of_smoothed, _), (of_best, error) = (_gmean_and_error(positive, scores > cut) for cut in cuts)
     return best if of_best - of_smoothed > SMOOTHING_ERRORS * error else smoothed
 
 

@@ -54,6 +54,15 @@ class Outcome:
 # Replay -----------------------------------------------------------------------------------------------------------
 
 
+def _readable(path: Path) -> Path:
+    try:
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        got = (error.strerror or type(error).__name__).lower()
+        raise BadInput(f"Expected a file that can be read with --data, got {path}: {got}. Name one.") from None
+
+
 def replay_command(
     run: str,
     workers: int | None = None,
@@ -62,7 +71,7 @@ def replay_command(
     as_json: bool = False,
 ) -> int:
     """Compute a run again, or every cell of an experiment, and print how it compares; return the exit code."""
-    manifest, paths = find_manifest(run), tuple(Path(file).expanduser() for file in files)
+    manifest, paths = find_manifest(run), tuple(_readable(Path(file).expanduser()) for file in files)
     with stoppable():
         if manifest.is_experiment:
             return _replay_experiment(manifest, workers, tolerance, paths, as_json)

@@ -47,6 +47,7 @@ class Entry:
     takes_kernel: bool = True  # a solver of linear scores: a kernel's features may take the place of the data's
     also: tuple[tuple[str, tuple[float, ...]], ...] = ()  # further parameters that inner cross-validation chooses
     visits: str = "rows"  # or "squared rows", or "pairs": what the time of a fit grows with
+    defaults: tuple[tuple[str, Any], ...] = ()  # other than the class's; a config may set these
 
     @property
     def grids(self) -> tuple[tuple[str, tuple[float, ...]], ...]:
@@ -59,9 +60,9 @@ class Entry:
         return self.path.startswith("aucsolvers")
 
     def build(self, **params: Any) -> Any:
-        """Return the estimator with these parameters on top of the fixed ones."""
+        """Return the estimator with these parameters on top of the fixed and the default ones."""
         module, _, name = self.path.partition(":")
-        return getattr(import_module(module), name)(**(dict(self.params) | params))
+        return getattr(import_module(module), name)(**(dict(self.params) | dict(self.defaults) | params))
 
     def build_seeded(self, seed: int, /, **params: Any) -> Any:
         """Return the estimator as ``build`` does, seeded where it draws at random."""
@@ -84,6 +85,7 @@ class Entry:
 _FITTED_WHOLE = (("keep_stream", False),)
 _LAMBDA = ("lam", LAMBDA_GRID)
 _GAMMA = (GAMMA_FACTOR, GAMMA_GRID)
+_SPREAD = (("gamma", "spread"),)
 
 SOLVERS: dict[str, Entry] = {
     "svm_or": Entry(
@@ -139,10 +141,11 @@ SOLVERS: dict[str, Entry] = {
     "kernel_svm": Entry(
         "aucsolvers:KernelSVM",
         "SVM with Gaussian kernel, hinge loss, dual coordinate descent with a duality gap",
-        (("kernel", "rbf"), ("gamma", "spread")),
+        (("kernel", "rbf"),),
         ("C", C_GRID),
         takes_kernel=False,
         visits="squared rows",
+        defaults=_SPREAD,
     ),
     "margin_mean": Entry(
         "aucsolvers:MarginMeanSVM",
@@ -200,8 +203,9 @@ KERNELS: dict[str, Entry | None] = {
     "gaussian": Entry(
         _FEATURES,
         "exp(-gamma |x - z|^2) on the span of 256 training rows (n_components)",
-        (("kernel", "rbf"), ("gamma", "spread"), ("degree", 3), ("coef0", 1.0)),  # the last two play no part in it
+        (("kernel", "rbf"), ("degree", 3), ("coef0", 1.0)),  # the last two play no part in it
         _GAMMA,
+        defaults=_SPREAD,
     ),
     "polynomial": Entry(
         _FEATURES,

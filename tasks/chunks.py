@@ -134,10 +134,10 @@ def fit_in_chunks(solver: Any, raw: RawFile, rule: ConversionRule, rows: int = R
             f"{raw.path.name}: expected columns of numbers to fit in chunks, got texts in {name_list(text)}. "
             "Leave them out with drop, encode them in the file, or fit it whole."
         )
-    scaler = StandardScaler(with_mean=bool(known.columns))
+    scaler, largest = StandardScaler(with_mean=bool(known.columns)), np.zeros(known.n_features)
     for table in chunks(raw, rule, MOMENT_ROWS, known):
-        _take_in(scaler, table.X)
-    _refuse_unscaled(scaler, known, raw.path.name)
+        _take_in(table.X, scaler, largest)
+    _refuse_unscaled(scaler, largest, known, raw.path.name)
     # after scaling the mean is 0; the imputer learns nothing, and any row will do to tell it the columns
     fill = SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)
     scaling = Pipeline([("scale", scaler), *([("impute", fill)] if known.columns else [])])
@@ -148,8 +148,11 @@ def fit_in_chunks(solver: Any, raw: RawFile, rule: ConversionRule, rows: int = R
     return Pipeline([*scaling.steps, ("solver", solver)])
 
 
-def _take_in(scaler: StandardScaler, X: pd.DataFrame | csr_matrix) -> None:
-    """Take rows into a scaler's moments; those of a column without a value among them stay, not NaN from there on."""
+def _take_in(X: pd.DataFrame | csr_matrix, scaler: StandardScaler, largest: np.ndarray) -> None:
+    """Take rows into a scaler's moments and the columns' largest magnitudes, both of which change.
+
+    The moments of a column without a value among these rows stay. By themselves they were NaN from there on.
+    """
     before = {
         name: np.array(getattr(scaler, name, np.full(X.shape[1], first)))
         for name, first in {"mean_": 0.0, "var_": 0.0, "scale_": 1.0}.items()
@@ -160,17 +163,18 @@ def _take_in(scaler: StandardScaler, X: pd.DataFrame | csr_matrix) -> None:
         is_empty = X.isna().all().to_numpy()
         for name, values in before.items():
             getattr(scaler, name)[is_empty] = values[is_empty]
+        np.fmax(largest, X.abs().max().to_numpy(), out=largest)
+    else:
+        np.maximum.at(largest, X.indices, np.abs(X.data))
 
 
-def _refuse_unscaled(scaler: StandardScaler, known: Survey, file: str) -> None:
+def _refuse_unscaled(scaler: StandardScaler, largest: np.ndarray, known: Survey, file: str) -> None:
     """Refuse a column of numbers whose squares overflow, or one of numbers whose squares are all 0."""
-    mean, variance = (np.zeros(known.n_features) if of is None else of for of in (scaler.mean_, scaler.var_))
-    too_large, size = ~np.isfinite(mean + variance), np.abs(mean)
-    too_small = (size > 0.0) & (size < SMALLEST) & (variance < SMALLEST**2)
+    too_large, too_small = ~np.isfinite(scaler.var_), (largest > 0.0) & (largest < SMALLEST)
     for i in np.flatnonzero(too_large | too_small)[:1]:
         name = f"column '{list(known.columns)[i]}'" if known.columns else feature_name(i, not known.zero_based)
         if too_small[i]:
-            raise too_small_numbers(name, size[i], file)
+            raise too_small_numbers(name, largest[i], file)
         raise BadInput(f"{file}: expected numbers that can be scaled, got some too large in {name}. Divide them.")
 
 

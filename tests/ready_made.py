@@ -27,7 +27,7 @@ def ready_made(name: str, make: Callable[[Path], None]) -> Path:
     place = Path(os.environ[FOLDER]) / name
     with FileLock(f"{place}.lock"):
         if not place.exists():
-            draft = place.with_name(f"{name}.draft")
+            draft = place.with_name(f"{name}.{os.getpid()}")  # one who was killed may have left another behind
             make(draft)
             os.replace(draft, place)
     return place

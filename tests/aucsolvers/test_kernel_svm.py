@@ -830,6 +830,9 @@ class TestSpreadGamma:
             moved = X + np.array([0, 0, far])
             for rows in (moved, sparse.csr_array(moved)):
                 assert_allclose(module.spread_gamma(rows), module.spread_gamma(X), rtol=1e-6)
+        beside = np.c_[X, np.full(60, 1e18)]
+        for rows in (beside, sparse.csr_array(beside)):
+            assert_allclose(module.spread_gamma(rows), module.spread_gamma(X), rtol=1e-9)
         y = X[:, 0] ** 2 + X[:, 1] ** 2 < 1
         for gamma in ("spread", "loo"):
             svm, moved = KernelSVM(gamma=gamma, tol=1e-10), sparse.csr_array(X + 200.0)

@@ -340,16 +340,24 @@ class TestSmoothedThreshold:
         assert metrics.gmean(y, np.where(scores > cut, 1, 0)) == pytest.approx(math.sqrt(285 / 289 * 803 / 2627))
 
     def test_of_few_values_it_costs_no_more_than_chance_might(self):
-        rng = np.random.default_rng(0)
+        rng, spared = np.random.default_rng(0), 0
         for _ in range(200):
             values = np.sort(rng.normal(size=rng.integers(2, 5)))
             n_pos, n_neg = rng.integers(5, 60), rng.integers(50, 600)
             y = np.repeat([1, 0], [n_pos, n_neg])
             shares = [rng.dirichlet(np.ones(len(values))) for _ in range(2)]
             scores = np.r_[rng.choice(values, n_pos, p=shares[0]), rng.choice(values, n_neg, p=shares[1])]
-            cuts = metrics.smoothed_gmean_threshold(y, scores), metrics.best_gmean_threshold(y, scores)
-            smoothed, best = (metrics.gmean(y, np.where(scores > cut, 1, 0)) for cut in cuts)
-            assert best - smoothed <= 1.0 / math.sqrt(n_pos) + 1e-12
+            cut = metrics.best_gmean_threshold(y, scores)
+            hits = np.sum(scores[y == 1] > cut), np.sum(scores[y == 0] <= cut)
+            rates = [(hit + 1) / (n + 2) for hit, n in zip(hits, (n_pos, n_neg), strict=True)]
+            variances = [rate * (1 - rate) / (n + 2) for rate, n in zip(rates, (n_pos, n_neg), strict=True)]
+            # of sqrt(r s), to first order
+            error = math.sqrt(sum(v / rate**2 for v, rate in zip(variances, rates, strict=True)) * math.prod(rates)) / 2
+            cuts = cut, metrics.smoothed_gmean_threshold(y, scores), metrics._smoothed_cut(y == 1, scores)
+            best, given, alone = (metrics.gmean(y, np.where(scores > cut, 1, 0)) for cut in cuts)
+            assert best - given <= 2.0 * error + 1e-12
+            spared += best - alone > 2.0 * error
+        assert spared > 3
 
     def test_scores_mostly_equal_still_have_a_spread(self):
         y = np.repeat([0, 1], [40, 8])

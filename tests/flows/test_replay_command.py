@@ -105,6 +105,12 @@ def test_changed_data_are_a_finding_and_lost_data_are_bad_input(folder, tmp_path
         shutil.copy(tmp_path / "more.csv", more)
 
 
+@pytest.mark.parametrize(("name", "got"), [("gone.csv", "no such file"), ("mlruns", "is a directory")])
+def test_a_file_that_is_named_and_cannot_be_read_is_told_though_it_is_not_needed(folder, name, got):
+    with pytest.raises(BadInput, match=f"with --data, got {name}: {got}"):
+        replay_command("second", files=(name,))
+
+
 def test_data_that_a_later_run_found_replaced_are_lost_and_no_finding(tmp_path, monkeypatch, capsys):
     """As on any schedule of retraining: an old champion's replay looked like tampering."""
     data, options = tmp_path / "claims.csv", ("--data", "claims.csv", "--target", "fraud", "--method", "ls_svm")

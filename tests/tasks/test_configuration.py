@@ -8,6 +8,7 @@ from flows.run import parse_method
 from tasks import catalogue, datasets
 from tasks.configuration import ExperimentConfig, find_config, load_config, parse_config
 from tasks.errors import BadInput
+from tasks.fit import build_kernel, build_solver
 from tasks.reference import load_reference
 
 MINIMAL = {"datasets": ["wine"], "methods": ["ls_svm"]}
@@ -66,6 +67,21 @@ def test_a_kernel_stands_between_sampler_and_solver_and_gamma_is_searched_unless
     assert searched(kernel="gaussian", kernel_params={"gamma": 0.2})[1] == (1.0,)
     assert searched(kernel="gaussian", kernel_params={"gamma": 0.2}, gamma_grid=[1, 2])[1] == (1.0, 2.0)
     assert searched(kernel="gaussian", kernel_params={"gamma_factor": 5})[1] == (5.0,)
+
+
+@pytest.mark.parametrize("gamma", [0.3, "scale", "spread", "loo"])
+def test_a_gamma_of_ones_own_takes_the_place_of_the_usual_one(gamma):
+    def built(**method):
+        (method,) = parse_config(MINIMAL | {"methods": [method]}, "here").methods
+        return build_solver(method, {}, 0), build_kernel(method, {}, 0)
+
+    assert built(solver="kernel_svm")[0].gamma == "spread"
+    assert built(solver="kernel_svm", params={"gamma": gamma})[0].gamma == gamma
+    searched = {"solver": "kernel_svm", "search": {"gamma": [gamma, 0.1]}}
+    assert parse_config(MINIMAL | {"methods": [searched]}, "here").methods[0].searched["gamma"].count(gamma) == 1
+    assert built(solver="svm_or", kernel="gaussian")[1].gamma == "spread"
+    if gamma != "loo":
+        assert built(solver="svm_or", kernel="gaussian", kernel_params={"gamma": gamma})[1].gamma == gamma
 
 
 def test_no_kernel_is_called_as_a_sampler_is():
