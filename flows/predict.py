@@ -39,10 +39,28 @@ def predict_command(
         facts = facts_of(source, kept.ranker, raw) | digests(client, source)
         scored = predict(kept, raw, target, facts, drop=drop, tell=lambda done: tell(completed=done), **rows)
     _show(source, kept.ranker, scored, target)
+    told = [unknown_texts(name, texts) for name, texts in scored.texts.items() if is_foreign(texts)]
     if kept.changed:
         modules = ", ".join(kept.changed)
-        words = f"the code of {modules} is not that which {source.name} was made with: its scores may be others."
+        told.append(f"the code of {modules} is not that which {source.name} was made with: its scores may be others.")
+    for words in told:
         Console(stderr=True).print(f"aucflow: {words}", highlight=False, markup=False, soft_wrap=True)
+
+
+def is_foreign(texts: Any) -> bool:
+    """Tell whether most texts of a column are none of those that the model tells apart."""
+    return texts.unknown > texts.cells / 2 and not texts.shared
+
+
+def unknown_texts(name: str, texts: Any) -> str:
+    """Return what to say of a column that seems to be written in another way than in training."""
+    from tasks.classes import name_list
+
+    return (
+        f"column '{name}': {texts.unknown:,} of {texts.cells:,} texts are none that training had "
+        f"({name_list(texts.examples)}; it had {name_list(sorted(texts.known))}): each counts as none of them. "
+        "Write them as in training."
+    )
 
 
 def facts_of(source: Any, ranker: Any, raw: Any) -> dict[str, str]:
@@ -65,5 +83,8 @@ def _show(source: Any, ranker: Any, scored: Any, out: Path) -> None:
     console.print(f"model    {source.name}{aliases}, run {source.run_id}")
     if scored.ignored:
         console.print(f"not read {', '.join(scored.ignored)}: the target, or no feature in training")
+    new = [f"{name} {of.unknown:,} of {of.cells:,}" for name, of in scored.texts.items() if of.unknown]
+    if new:
+        console.print(f"new      {', '.join(new)}: texts that training had not")
     share = f"{scored.positive:,} above the threshold {ranker.threshold:.6g}, predicted {ranker.positive_label}"
     console.print(f"scores   {out}: {scored.rows:,} rows, {share}")

@@ -6,8 +6,9 @@ order for another number of rows, as those of BLAS are.
 
 New rows have the columns of training, in any order. The target and what else training left out may be among them and
 is not read. Every cell is told by itself: in a column of numbers a number, a truth value (1 or 0) or nothing; in a
-column of texts a text or nothing. What is missing is imputed, and a text that training had not is a rare one, as the
-model learnt to take them.
+column of texts a text or nothing. What is missing is imputed. A text that training had not goes with the rare ones of
+its column, if they have one in common (of as many values as ``max_categories``); else it is none of those that the
+model knows. How many there are is told.
 """
 
 import os
@@ -35,12 +36,14 @@ from tasks.errors import BadInput, RunFailed, nearest
 from tasks.files import CHUNK, brief, open_plain, replacing, sha256_or_reason
 from tasks.manifests import find_run, read_manifest
 from tasks.models import KeptModel, load_ranker
+from tasks.preprocess import known_texts
 from tasks.readers import AMBIGUOUS, Marks, RawTable
 from tasks.runs import PARENT
 from tasks.values import ConversionRule, RawFile
 
 BLOCK_CELLS = 1 << 22  # numbers that are scored at once: 32 MB of them
 BLOCK_ROWS = 10_000  # at most
+EXAMPLES = 3  # of texts that training had not
 OUTPUTS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
 DIGESTS = {"model_sha256": "model_sha256", "manifest_sha256": "manifest_sha256", "training_sha256": "data_sha256"}
 
@@ -71,6 +74,25 @@ class Fit:
     base: int = 0  # of svmlight: whether the model's features count from 0 or 1
 
 
+@dataclass
+class Texts:
+    """What a column of texts has that training had not."""
+
+    known: frozenset[str]
+    shared: bool  # whether the rare texts of training have a column in common, which others go with
+    cells: int = 0  # with a text
+    unknown: int = 0  # of these
+    examples: tuple[str, ...] = ()  # the first few that differ
+
+    def take_in(self, texts: pd.Series) -> None:
+        """Count the texts of further rows."""
+        given = texts.dropna().str.strip()
+        given = given[given != ""]
+        strange = given[~given.isin(self.known)]
+        self.cells, self.unknown = self.cells + len(given), self.unknown + len(strange)
+        self.examples = tuple(dict.fromkeys((*self.examples, *strange.unique()[:EXAMPLES])))[:EXAMPLES]
+
+
 @dataclass(frozen=True)
 class Scored:
     """What was written."""
@@ -78,6 +100,7 @@ class Scored:
     rows: int
     positive: int  # rows above the threshold
     ignored: tuple[str, ...]
+    texts: dict[str, Texts] = field(default_factory=dict)  # by column
 
 
 # The model --------------------------------------------------------------------------------------------------------
@@ -216,18 +239,22 @@ def predict(
         If the file changed while it was read.
     """
     fit = fit_to(model, raw, drop)
+    known = known_texts(model.ranker.scorer)
+    texts = {name: Texts(*known[name]) for name, kind in model.columns.items() if kind == "text" and name in known}
     done = positive = 0
     with replacing(out) as draft, _writer(draft, OUTPUTS[out.suffix], _schema(model, facts)) as write:
         for X in _blocks(read_rows(model, raw, fit, rows), _block_rows(model)):
             table = score(model, X, done)
             write(table)
+            for name, of_column in texts.items():
+                of_column.take_in(X[name])
             done += len(table)
             positive += int(np.sum(table["score"].to_numpy() > model.ranker.threshold))
             tell(done)
         if not done:
             raise _no_rows(raw)
         _check_unchanged(raw)
-    return Scored(done, positive, fit.ignored)
+    return Scored(done, positive, fit.ignored, texts)
 
 
 def _check_unchanged(raw: RawFile) -> None:

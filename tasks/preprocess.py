@@ -16,7 +16,7 @@ from sklearn.preprocessing import (
 )
 
 from aucsolvers import RangeScaler, SignedRanks, TextImputer, UnitRows
-from aucsolvers.columns import without_zeros
+from aucsolvers.columns import MISSING_TEXT, without_zeros
 from aucsolvers.hats import HatFunctions
 from tasks.configuration import DENSE_ONLY, PreprocessingConfig
 
@@ -90,6 +90,25 @@ def _text_pipeline(config: PreprocessingConfig, is_sparse: bool) -> Pipeline:
         handle_unknown="infrequent_if_exist", max_categories=config.max_categories, sparse_output=is_sparse
     )
     return Pipeline([("impute", TextImputer()), ("encode", encode)])
+
+
+def known_texts(scorer: Any) -> dict[str, tuple[frozenset[str], bool]]:
+    """Return the texts of training by column, and whether its rare ones share a column, of a pipeline or a committee.
+
+    What a member of a committee knows, its rows had; what none of them knows, training had not.
+    """
+    known: dict[str, tuple[frozenset[str], bool]] = {}
+    for member in getattr(scorer, "members", [scorer]):
+        preprocessing = getattr(member, "named_steps", {}).get("preprocessing")
+        columns = getattr(preprocessing, "named_steps", {}).get("columns")
+        for part, fitted, names in getattr(columns, "transformers_", ()):
+            if part == "text":
+                encoder = fitted.named_steps["encode"]
+                rare = getattr(encoder, "infrequent_categories_", [None] * len(names))
+                for name, texts, shared in zip(names, encoder.categories_, rare, strict=True):
+                    before, was_shared = known.get(name, (frozenset(), False))
+                    known[name] = (before | frozenset(texts)) - {MISSING_TEXT}, was_shared or shared is not None
+    return known
 
 
 def _dense_scaler(scale: str, n_rows: int) -> Any:

@@ -53,6 +53,27 @@ def test_the_champions_scores_are_written_and_told(kept, folder, capsys):
     assert err == ""
 
 
+def test_texts_that_training_had_not_are_told(folder, capsys):
+    """A column in upper case moved every score, and nobody was told."""
+    rows = pd.read_csv("claims.csv")
+    rows.loc[3, "shop"] = "Atlantis"
+    rows.to_csv("one.csv", index=False)
+    predict_command("claims@champion", "one.csv", "one.parquet", chunk_rows=50)
+    out, err = capsys.readouterr()
+    cells = rows["shop"].notna().sum()
+    assert f"new      shop 1 of {cells}: texts that training had not" in out and err == ""
+    rows["shop"] = " " + rows["shop"].str.upper()
+    rows.to_csv("upper.csv", index=False)
+    for size in (7, 10_000):
+        predict_command("claims@champion", "upper.csv", f"upper{size}.parquet", chunk_rows=size)
+        out, err = capsys.readouterr()
+        assert f"new      shop {cells} of {cells}" in out
+        assert err == (
+            f"aucflow: column 'shop': {cells} of {cells} texts are none that training had ('SÜD', 'NORTH', 'ATLANTIS'; "
+            "it had '<b>west</b>', 'north', 'süd'): each counts as none of them. Write them as in training.\n"
+        )
+
+
 def facts_in(name):
     metadata = parquet.read_schema(name).metadata.items()
     return {key.decode().removeprefix("aucflow."): value.decode() for key, value in metadata}

@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 import skops.io
 from scipy.sparse import csr_matrix
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import quantile_transform
 
+from aucsolvers.committee import Committee
 from tasks import preprocess
 from tasks.configuration import ExperimentConfig, PreprocessingConfig
-from tasks.preprocess import make_preprocessing, transform
+from tasks.preprocess import known_texts, make_preprocessing, transform
 from tasks.search import choose
 from tasks.train import fit_model
 from tasks.undersample import draw_sample
@@ -28,6 +30,18 @@ def numbers(n=50, seed=0):
 def scaled(train, rows, scale):
     fitted = make_preprocessing(train, PreprocessingConfig(scale=scale)).fit(train)
     return transform(fitted, rows)
+
+
+def test_the_texts_of_training_are_known_of_a_pipeline_and_of_a_committee():
+    def fitted(texts):
+        X = pd.DataFrame({"n": np.arange(len(texts)) * 1.0, "t": texts, "few": ["a", "b"] * (len(texts) // 2)})
+        return Pipeline([("preprocessing", make_preprocessing(X, PreprocessingConfig(max_categories=4)).fit(X))])
+
+    one, other = fitted(["u", "v", None, "u"]), fitted(["u", "w", "x", "y"])
+    assert known_texts(one) == {"t": (frozenset("uv"), False), "few": (frozenset("ab"), False)}
+    assert known_texts(other)["t"] == (frozenset("uwxy"), True)
+    assert known_texts(Committee([one, other]))["t"] == (frozenset("uvwxy"), True)
+    assert known_texts(Pipeline([("preprocessing", make_preprocessing(numbers(), PreprocessingConfig()))])) == {}
 
 
 class TestTablesOfMostlyZeros:
