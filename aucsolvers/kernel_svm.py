@@ -798,8 +798,9 @@ def spread_gamma(X, weight=None):
         absent = np.where(has_zeros, weight.sum() - np.bincount(X.indices, of_entries, X.shape[1]), 0.0)
         squares = squares + absent * np.square(mean)
     else:
-        mean = weight @ X / weight.sum()
-        squares = sum(weight[block] @ np.square(X[block] - mean) for block in _blocks(len(X), X.shape[1]))
+        blocks = list(_blocks(len(X), X.shape[1]))
+        mean = sum(weight[block] @ X[block] for block in blocks) / weight.sum()
+        squares = sum(weight[block] @ np.square(X[block] - mean) for block in blocks)
     variances = squares / weight.sum()
     spread = variances[variances > np.square(1e-14 * mean)].sum()
     return float(1.0 / spread) if spread >= np.finfo(np.float64).tiny else 1.0

@@ -153,16 +153,15 @@ def _take_in(X: pd.DataFrame | csr_matrix, scaler: StandardScaler, largest: np.n
 
     The moments of a column without a value among these rows stay. By themselves they were NaN from there on.
     """
-    before = {
-        name: np.array(getattr(scaler, name, np.full(X.shape[1], first)))
-        for name, first in {"mean_": 0.0, "var_": 0.0, "scale_": 1.0}.items()
-    }
+    is_table = isinstance(X, pd.DataFrame)  # of sparse rows nothing is missing
+    is_empty = X.isna().all().to_numpy() if is_table else np.zeros(0, dtype=bool)
+    first = {"mean_": 0.0, "var_": 0.0, "scale_": 1.0} if is_empty.any() else {}
+    before = {name: getattr(scaler, name, np.full(X.shape[1], value))[is_empty] for name, value in first.items()}
     with np.errstate(over="ignore", invalid="ignore"):
         scaler.partial_fit(X)
-    if isinstance(X, pd.DataFrame):
-        is_empty = X.isna().all().to_numpy()
-        for name, values in before.items():
-            getattr(scaler, name)[is_empty] = values[is_empty]
+    for name, values in before.items():
+        getattr(scaler, name)[is_empty] = values
+    if is_table:
         np.fmax(largest, X.abs().max().to_numpy(), out=largest)
     else:
         np.maximum.at(largest, X.indices, np.abs(X.data))
