@@ -52,7 +52,7 @@ def _plain(packed: Path, member: str | None) -> Iterator[IO[bytes]]:
         magic = file.read(6)
     if magic.startswith((b"PK\x03\x04", b"PK\x05\x06")) and member is not None:
         with zipfile.ZipFile(packed) as archive:
-            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+            names = [name for name in archive.namelist() if not name.endswith("/")]  # one that is damaged may be empty
             with archive.open(_member(names, member, packed.name)) as inner, decompressed(inner) as plain:
                 yield plain
     elif member is not None and _is_tar(packed):

@@ -33,7 +33,7 @@ def test_dense_columns_in_any_unit_are_those_of_minmaxscaler_in_one_it_knows(tra
     scaler, unit = MinMaxScaler().fit(train), np.where(varied, power, 0)
     found = RangeScaler().fit(np.ldexp(train, unit))
     for X in (train, rows):
-        rounding = 1e-12 * (1.0 + np.abs(scaler.min_))  # theirs, x / range - min / range
+        rounding = 1e-12 * (1.0 + np.abs(scaler.min_) + np.abs(X * scaler.scale_))  # theirs, x / range - min / range
         assert (np.abs(found.transform(np.ldexp(X, unit)) - scaler.transform(X)) <= rounding).all()
     scaled = found.transform(np.ldexp(train, unit))
     assert not scaled.min(axis=0).any() and np.array_equal(scaled.max(axis=0), varied.astype(float))

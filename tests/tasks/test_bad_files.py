@@ -30,6 +30,7 @@ from tasks.convert import convert
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
 from tasks.fetch import cached, fetch
+from tasks.unpack import unpack
 from tasks.values import ConversionRule, RawFile, Remote
 
 REMEDY = re.compile(
@@ -127,9 +128,9 @@ def reference(kind, data):
 
 
 def decompressed(data):
-    for magic, unpack in ((b"\x1f\x8b", gzip), (b"BZh", bz2), (b"\xfd7zXZ\x00", lzma)):
+    for magic, library in ((b"\x1f\x8b", gzip), (b"BZh", bz2), (b"\xfd7zXZ\x00", lzma)):
         if data.startswith(magic):
-            return unpack.decompress(data)
+            return library.decompress(data)
     return data
 
 
@@ -565,6 +566,14 @@ def test_a_damaged_packing_leaves_the_file_or_nothing(packing, tmp_path, monkeyp
         assert found.size_bytes == cached(remote).stat().st_size > 0
     beside = {path.suffix for path in cached(remote).parent.rglob("*")} - {".lock", ".csv"}
     assert not beside, f"left behind: {beside}"
+
+
+def test_an_archive_whose_member_has_lost_its_name_is_refused(tmp_path):
+    whole = packings(VALID["csv"])["zip"]
+    start = whole.rindex(b"data.csv")
+    (tmp_path / "packed.zip").write_bytes(whole[:start] + bytes(8) + whole[start + 8 :])
+    with pytest.raises(RunFailed, match=r"expected one file 'data.csv' in the archive, got 0"):
+        unpack(tmp_path / "packed.zip", tmp_path / "plain", "data.csv")
 
 
 def packings(plain):
