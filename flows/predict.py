@@ -39,7 +39,7 @@ def predict_command(
         facts = facts_of(source, kept.ranker, raw) | digests(client, source)
         scored = predict(kept, raw, target, facts, drop=drop, tell=lambda done: tell(completed=done), **rows)
     _show(source, kept.ranker, scored, target)
-    told = [unknown_texts(name, texts) for name, texts in scored.texts.items() if is_foreign(texts)]
+    told = [_on_foreign_texts(name, texts) for name, texts in scored.texts.items() if texts.is_foreign]
     if kept.changed:
         modules = ", ".join(kept.changed)
         told.append(f"the code of {modules} is not that which {source.name} was made with: its scores may be others.")
@@ -47,12 +47,7 @@ def predict_command(
         Console(stderr=True).print(f"aucflow: {words}", highlight=False, markup=False, soft_wrap=True)
 
 
-def is_foreign(texts: Any) -> bool:
-    """Tell whether most texts of a column are none of those that the model tells apart."""
-    return texts.unknown > texts.cells / 2 and not texts.shared
-
-
-def unknown_texts(name: str, texts: Any) -> str:
+def _on_foreign_texts(name: str, texts: Any) -> str:
     """Return what to say of a column that seems to be written in another way than in training."""
     from tasks.classes import name_list
 

@@ -13,6 +13,7 @@ from flows.display import progress
 from flows.signals import stoppable
 from tasks.differences import SECTIONS, Comparison, compare, in_words, shown
 from tasks.errors import BadInput
+from tasks.files import reason_of
 from tasks.manifests import Manifest, cells_of, find_manifest
 from tasks.progress import announce
 from tasks.replay import CLOSE, DIFFERS, TOLERANCE, UNKNOWN, Replay, recipe_of, replay
@@ -59,8 +60,7 @@ def _readable(path: Path) -> Path:
         with path.open("rb"):
             return path
     except OSError as error:
-        got = (error.strerror or type(error).__name__).lower()
-        raise BadInput(f"Expected a file that can be read with --data, got {path}: {got}. Name one.") from None
+        raise BadInput(f"Expected a file that can be read with --data, got {path}: {reason_of(error)}.") from None
 
 
 def replay_command(

@@ -135,7 +135,12 @@ def sha256_or_reason(path: Path) -> str:
     except (FileNotFoundError, NotADirectoryError):  # since it was looked at
         return NO_FILE
     except OSError as error:  # a folder on the way may not be entered, a name is too long, a disk fails
-        return (error.strerror or type(error).__name__).lower()
+        return reason_of(error)
+
+
+def reason_of(error: OSError) -> str:
+    """Return why a file may not be read or written, as the end of a sentence: permission denied, file name too long."""
+    return (error.strerror or type(error).__name__).lower()
 
 
 def is_there(path: Path) -> bool:

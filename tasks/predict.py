@@ -84,6 +84,11 @@ class Texts:
     unknown: int = 0  # of these
     examples: tuple[str, ...] = ()  # the first few that differ
 
+    @property
+    def is_foreign(self) -> bool:
+        """Tell whether most of them are none of those that the model tells apart."""
+        return self.unknown > self.cells / 2 and not self.shared
+
     def take_in(self, texts: pd.Series) -> None:
         """Count the texts of further rows."""
         given = texts.dropna().str.strip()

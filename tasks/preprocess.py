@@ -19,6 +19,7 @@ from aucsolvers import RangeScaler, SignedRanks, TextImputer, UnitRows
 from aucsolvers.columns import MISSING_TEXT, without_zeros
 from aucsolvers.hats import HatFunctions
 from tasks.configuration import DENSE_ONLY, PreprocessingConfig
+from tasks.convert import feature_name
 
 UNIT_ROWS = ("unit_rows", "centred_unit_rows")  # the row normalisations of Natole et al. 2019
 QUANTILES = 1000
@@ -166,5 +167,5 @@ def transform(preprocessing: Any, X: pd.DataFrame | csr_matrix) -> np.ndarray | 
 def _column_name(preprocessing: Any, X: pd.DataFrame | csr_matrix, position: int) -> str:
     """Return what to call a column after preprocessing; sparse data have no names, and each column stays one."""
     if not isinstance(X, pd.DataFrame):
-        return f"feature {position + 1}, counted from 1"
+        return f"{feature_name(position, 1)}, counted from 1"
     return f"column '{preprocessing.get_feature_names_out()[position]}'"

@@ -24,7 +24,7 @@ from sqlalchemy import NullPool, column, create_engine, select, table
 
 from tasks import recovery, store
 from tasks.errors import in_short
-from tasks.files import NO_FILE, brief, is_sha256, sha256_or_reason
+from tasks.files import NO_FILE, brief, is_sha256, reason_of, sha256_or_reason
 from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifests import (
     FILE,
@@ -554,7 +554,7 @@ def _digests(name: str, folder: Path, recorded: Iterable[str]) -> dict[str, str]
     for error in closed:
         if not isinstance(error, FileNotFoundError):  # the folder itself: all that is recorded is missing
             inside = Path(error.filename).relative_to(folder).as_posix()
-            found[f"{name}/{inside}"] = (error.strerror or type(error).__name__).lower()
+            found[f"{name}/{inside}"] = reason_of(error)
     for own in set(recorded) - found.keys():  # what a folder does not list, it may still give
         digest = sha256_or_reason(folder / own.removeprefix(f"{name}/"))
         if digest != NO_FILE:

@@ -58,6 +58,7 @@ from mlflow import MlflowClient
 from tasks import ledger, registry
 
 OURS = (registry.__file__, ledger.__file__)
+LOOKS = ("ino", "size", "mtime_ns")
 left, looks, changes, seen = None, (), None, None
 
 def uncounted(function):
@@ -76,7 +77,7 @@ registry.check_agreement, registry._Book = uncounted(registry.check_agreement), 
 def disk(database, folder):
     with open(database, "rb") as file:
         commits = file.read(28)[24:]  # SQLite's count of them
-    found = sorted((one.name, one.stat().st_ino, one.stat().st_size) for one in folder.iterdir())
+    found = sorted((one.name, *[getattr(one.stat(), f"st_{what}") for what in LOOKS]) for one in folder.iterdir())
     return commits, found
 
 def count(frame, event, _):
