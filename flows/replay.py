@@ -60,7 +60,9 @@ def _readable(path: Path) -> Path:
         with path.open("rb"):
             return path
     except OSError as error:
-        raise BadInput(f"Expected a file that can be read with --data, got {path}: {reason_of(error)}.") from None
+        raise BadInput(
+            f"Expected a file that can be read with --data, got {path}: {reason_of(error)}. Name one, or leave it out."
+        ) from None
 
 
 def replay_command(
