@@ -16,11 +16,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from benchmarks.contest import SelfTimed, timed
+from benchmarks.contest import SelfTimed, least
 from benchmarks.data import DataSet
 
 SVM_PERF, LIBLINEAR_RANKSVM = "AUCFLOW_SVM_PERF", "AUCFLOW_LIBLINEAR_RANKSVM"
-MOST_RUNS, LEAST_S = 20, 0.2  # of a program: as many as come to so many seconds
 UNSEEN_S = 1e-5  # what a difference of two times cannot tell from nothing
 
 
@@ -77,7 +76,7 @@ class Program:
     """A peer that is a program: it reads rows as svmlight and writes a model file.
 
     What it takes to start, read and write is measured once, with a tolerance that ends training at once, and left out.
-    Of a short run the least time of several counts: starting takes 2 ms give or take one, training sometimes less.
+    Of short runs in a row the least counts: starting takes 2 ms give or take one, training sometimes less.
     """
 
     def __init__(self, data: DataSet, command: Callable[[float, float], list[str]], parse: Callable, queries: bool):
@@ -95,10 +94,7 @@ class Program:
 
     def _run(self, lam: float, tolerance: float) -> float:
         command = [*self._command(lam, tolerance), str(self._rows), str(self._model)]
-        seconds: list[float] = []
-        while not seconds or (len(seconds) < MOST_RUNS and sum(seconds) < LEAST_S):
-            seconds.append(timed(partial(subprocess.run, command, capture_output=True, check=True))[0])
-        return min(seconds)
+        return least(partial(subprocess.run, command, capture_output=True, check=True)).seconds
 
 
 def svm_perf(data: DataSet, program: str) -> Program:

@@ -1,5 +1,6 @@
 """Contests: who is timed when, what tuning finds, what counts as met. The clock is ours: nothing depends on speed."""
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -124,6 +125,32 @@ def test_tuning_gives_up_on_a_slow_side_and_says_how_far_it_came(clock):
 
 def test_a_call_may_know_its_own_time(clock):
     assert contest.timed(lambda: (clock.call("read and train", 9.0)(), SelfTimed(2.0, "w"))[-1]) == (2.0, "w")
+
+
+def test_where_the_least_of_several_counts_for_the_peer_it_counts_for_both(clock):
+    def cold_at_first(name):
+        seconds = iter([0.09, *[0.05] * 100])
+
+        def go():
+            clock.now += next(seconds)
+            clock.log.append(name)
+
+        return go
+
+    ours = Side("ours", cold_at_first("ours"), 0.0, 0.05)
+    peer = Side("peer", partial(contest.least, cold_at_first("peer")), 0.0, 0.05, is_least=True)
+    outcome = contest.run(Contest("task", "data", "setting", ours, peer, least_ratio=1.0), BUDGET)
+    assert [*outcome.ours_s, *outcome.peer_s] == pytest.approx([0.05] * 10)
+    assert clock.log[:8] == ["ours"] * 4 + ["peer"] * 4  # 0.09 + 3 x 0.05 are the first to exceed 0.2 s
+    assert outcome.ratio == pytest.approx(1.0)
+
+
+def test_a_call_of_more_than_a_fifth_of_a_second_is_not_repeated_nor_a_short_one_for_ever(clock):
+    assert contest.least(clock.call("slow", 0.3)) == (pytest.approx(0.3), "slow")
+    assert clock.log == ["slow"]
+    clock.log.clear()
+    contest.least(clock.call("short", 1e-4))
+    assert clock.log == ["short"] * 20
 
 
 def test_gauges_have_a_margin_either_way():
