@@ -39,6 +39,8 @@ def _starting() -> Iterator[None]:
 
     quieten(bool(click.get_current_context().obj))
     with waiting():
+        import tasks  # noqa: F401 - before Prefect, MLflow and pandas: it says why
+
         yield
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import mlflow.sklearn
 import numpy as np
 import pandas as pd
-import skops.io
 from mlflow.models import Model, ModelSignature
 from mlflow.models.model import MLMODEL_FILE_NAME, ModelInfo
 from mlflow.types import ColSpec, Schema, TensorSpec
@@ -131,6 +130,8 @@ def load_ranker(folder: Path, trusted: tuple[str, ...] = ()) -> KeptModel:
     RunFailed
         If its files are missing or damaged, or a module that it needs cannot be imported.
     """
+    import skops.io  # not above: it imports all of scikit-learn, and many processes touch no model
+
     try:
         # not Model.load, which takes a % in a path for the escape of a URI
         described = Model.from_dict(read_yaml(str(folder), MLMODEL_FILE_NAME))
@@ -179,6 +180,8 @@ def trusted_types(ranker: Ranker) -> list[str]:
     Let in are our own, plain data, those of scikit-learn and imbalanced-learn, and those of the package that the config
     names a solver of: anything else would be a surprise in the model and stops the run.
     """
+    import skops.io
+
     package = _solver_package(ranker)
     try:
         found = skops.io.get_untrusted_types(data=skops.io.dumps(ranker))
