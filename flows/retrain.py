@@ -19,9 +19,11 @@ from tasks.log import run_logger
 from tasks.report import write_report
 from tasks.retraining import (
     PROFILE,
+    PROFILED,
     Opponent,
     RetrainConfig,
     alone,
+    as_text,
     challenge,
     fingerprint,
     meet_champion,
@@ -113,6 +115,7 @@ def decide_and_log(
     track_decision(run, made.decision)
     if made.profile is not None:
         log_text(run, PROFILE, json.dumps(made.profile.as_dict()))
+        log_text(run, PROFILED, as_text(made.row_keys))
     return made.decision
 
 

@@ -8,13 +8,22 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from aucsolvers.metrics import auc, delong, delong_paired, gmean
-from tasks.drift import ScoreProfile, bins_for, kolmogorov_smirnov, ks_by_chance, psi, psi_by_chance
+from tasks.drift import (
+    ScoreProfile,
+    bins_for,
+    kolmogorov_smirnov,
+    ks_at_most,
+    ks_by_chance,
+    psi,
+    psi_at_most,
+    psi_by_chance,
+)
 from tasks.errors import BadInput, nearest
 from tasks.schema import Strict
 from tasks.values import Finding
@@ -35,6 +44,7 @@ CHECKS = (
     "separating_column",
     "text_column",
 )
+BEYOND_CHANCE = 0.99  # confidence with which a drift of few new rows is none by chance
 LEAKS = ("separating_column", "clock_column")
 
 
@@ -52,7 +62,8 @@ class Rules(Strict):
     min_gmean: float = Field(default=0.5, ge=0, le=1, strict=True)  # a coin has 0.5
     # Drift of the champion's scores since its training; null leaves a rule out. Normal scores that move by half a
     # standard deviation have a PSI of 0.25 and a Kolmogorov-Smirnov statistic of 0.2. Of fewer than about 60 held-out
-    # rows chance alone makes a statistic of 0.2: allow more there.
+    # rows chance alone makes a statistic of 0.2: allow more there. Of a file that grows the new rows are judged, and
+    # where they are few they may have what chance makes of so few.
     max_psi: float | None = Field(default=0.25, ge=0, allow_inf_nan=False, strict=True)
     max_ks: float | None = Field(default=0.2, ge=0, le=1, strict=True)
     min_positives: int = Field(default=10, ge=1, strict=True)  # among the held-out rows
@@ -75,6 +86,7 @@ class Contender:
     scores: np.ndarray
     threshold: float
     profile: ScoreProfile | None = None  # on the day of its training; drift is measured from the champion's
+    new: np.ndarray | None = None  # which rows are none of those of that profile; None: none is known to be
     earlier_auc: float | None = None  # on the held-out rows of its own time
 
 
@@ -253,7 +265,11 @@ def _non_inferiority(rules: Rules, y: np.ndarray, challenger: Contender, champio
 
 
 def _drift(rules: Rules, champion: Contender) -> Iterator[Judged]:
-    """Yield how far the champion's scores have moved since its training: the model is the same, so the rows drifted."""
+    """Yield how far the champion's scores have moved since its training: the model is the same, so the rows drifted.
+
+    Where some of the rows have come since, it is measured on them alone: the others' scores are those of that day. They
+    may be few, and what is within the reach of chance is then no drift.
+    """
     for rule, limit in (("max_psi", rules.max_psi), ("max_ks", rules.max_ks)):
         if limit is None:
             continue
@@ -261,23 +277,41 @@ def _drift(rules: Rules, champion: Contender) -> Iterator[Judged]:
             reason = f"The champion has no profile of its earlier scores to measure drift from; {rule}: null goes on."
             yield Judged(rule, False, None, limit, reason)
             continue
-        name, value, chance = _measured(rule, champion.profile, champion.scores)
+        scores, now, allowed = champion.scores, f"its {len(champion.scores):,} now", f"{limit:g} is allowed"
+        new = np.ones(len(scores), dtype=bool) if champion.new is None else champion.new
+        some_are_new = 0 < new.sum() < len(new)
+        if some_are_new:
+            scores, now = scores[new], f"those of the {new.sum():,} rows of {len(new):,} that are new"
+        found = _measured(rule, champion.profile, scores)
+        if some_are_new and found.at_most > limit:
+            limit = found.at_most
+            allowed = f"{limit:.4f} is allowed, beyond which chance goes once in a hundred times"
         reason = (
-            f"From the champion's {champion.profile.n_rows:,} held-out scores of its own day to its "
-            f"{len(champion.scores):,} now the {name} is {value:.4f} (about {chance:.2g} by chance), at most {limit:g} "
-            "is allowed."
+            f"From the champion's {champion.profile.n_rows:,} held-out scores of its own day to {now} the {found.name} "
+            f"is {found.value:.4f} (about {found.mean:.2g} by chance), at most {allowed}."
         )
-        yield Judged(rule, value <= limit, value, limit, reason)
+        yield Judged(rule, found.value <= limit, found.value, limit, reason)
 
 
-def _measured(rule: str, profile: ScoreProfile, scores: np.ndarray) -> tuple[str, float, float]:
-    """Return a measure's name, its value, and its mean where nothing has drifted."""
+class _Measured(NamedTuple):
+    """A measure of drift: its value, and where nothing has drifted its mean, and what it stays below."""
+
+    name: str
+    value: float
+    mean: float
+    at_most: float
+
+
+def _measured(rule: str, profile: ScoreProfile, scores: np.ndarray) -> _Measured:
     rows = len(scores)
     if rule == "max_ks":
-        return "Kolmogorov-Smirnov statistic", kolmogorov_smirnov(profile, scores), ks_by_chance(profile, rows)
+        value, mean = kolmogorov_smirnov(profile, scores), ks_by_chance(profile, rows)
+        return _Measured("Kolmogorov-Smirnov statistic", value, mean, ks_at_most(profile, rows, BEYOND_CHANCE))
     bins = bins_for(min(profile.n_rows, rows))
-    name = f"population stability index in {bins} bins"
-    return name, psi(profile, scores, bins), psi_by_chance(profile, rows, bins)
+    value, mean = psi(profile, scores, bins), psi_by_chance(profile, rows, bins)
+    return _Measured(
+        f"population stability index in {bins} bins", value, mean, psi_at_most(profile, rows, BEYOND_CHANCE, bins)
+    )
 
 
 # Words ------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 Of rows that were held out then: a model scores those that it was fitted on better than any others, and one that knows
 them by heart would seem to drift at once. The scores are kept as a `ScoreProfile`, a few kilobytes whatever the number
 of rows. Both measures see ranks alone: a strictly increasing change of all scores leaves them as they are.
+
+A file that grows still has the rows of that day, whose scores are the very same: among them what has come since would
+drown. The keys of those rows are kept too, and `new_rows` tells which are others.
 """
 
 import math
@@ -11,6 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from scipy.special import kolmogi
+from scipy.stats import chi2
 
 from tasks.errors import BadInput
 
@@ -18,6 +24,8 @@ SCHEMA = "aucflow-scores/1"
 KNOTS = 500  # a profile is wrong by less than one part in so many
 BINS = 10
 ROWS_A_BIN = 20
+DISTINCT = 0.95  # rows of which fewer are different from each other may be met again by chance
+STILL_THERE = 0.99  # of the earlier rows: the file has grown
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,24 @@ def kolmogorov_smirnov(expected: ScoreProfile, actual: np.ndarray) -> float:
     return float(max(gaps) / (n * m))
 
 
+def new_rows(known: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Return True for the rows that are not the known ones, by the keys of both: of copies as many are as there were.
+
+    Where many of the known rows are copies of each other, another row may look like one of them by chance, and those
+    that do not would be odd ones. There rows are told apart only if (nearly) all the known ones are still there;
+    otherwise each counts as new.
+    """
+    distinct, counts = np.unique(known, return_counts=True)
+    if not len(distinct):
+        return np.ones(len(keys), dtype=bool)
+    at = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
+    of_known = np.where(distinct[at] == keys, counts[at], 0)
+    old = pd.Series(keys).groupby(keys).cumcount().to_numpy() < of_known
+    if len(distinct) < DISTINCT * len(known) and np.count_nonzero(old) < STILL_THERE * len(known):
+        return np.ones(len(keys), dtype=bool)
+    return ~old
+
+
 def ks_by_chance(expected: ScoreProfile, n_rows: int) -> float:
     """Return the mean statistic of `n_rows` rows drawn from the very population of the expected ones.
 
@@ -105,6 +131,11 @@ def ks_by_chance(expected: ScoreProfile, n_rows: int) -> float:
     one in twenty is beyond 1.56 times the mean.
     """
     return math.sqrt(math.pi / 2) * math.log(2) * math.sqrt(1.0 / expected.n_rows + 1.0 / n_rows)
+
+
+def ks_at_most(expected: ScoreProfile, n_rows: int, confidence: float) -> float:
+    """Return what the statistic of such rows stays below by chance with that confidence (large samples)."""
+    return float(kolmogi(1.0 - confidence)) * math.sqrt(1.0 / expected.n_rows + 1.0 / n_rows)
 
 
 def psi(expected: ScoreProfile, actual: np.ndarray, bins: int = BINS) -> float:
@@ -136,9 +167,16 @@ def psi(expected: ScoreProfile, actual: np.ndarray, bins: int = BINS) -> float:
 def psi_by_chance(expected: ScoreProfile, n_rows: int, bins: int = BINS) -> float:
     """Return the mean index of `n_rows` rows drawn from the very population of the expected ones.
 
-    For large samples the index is (1/n + 1/m) times a chi-square of bins - 1 degrees of freedom.
+    For large samples the index is (1/n + 1/m) times a chi-square of as many degrees of freedom as there are bins, less
+    one: of those that are left where quantiles coincide.
     """
-    return (bins - 1) * (1.0 / expected.n_rows + 1.0 / n_rows)
+    return _free(expected, bins) * (1.0 / expected.n_rows + 1.0 / n_rows)
+
+
+def psi_at_most(expected: ScoreProfile, n_rows: int, confidence: float, bins: int = BINS) -> float:
+    """Return what the index of such rows stays below by chance with that confidence (large samples)."""
+    free = _free(expected, bins)
+    return float(chi2.ppf(confidence, free)) * (1.0 / expected.n_rows + 1.0 / n_rows) if free else 0.0
 
 
 def bins_for(n_rows: int) -> int:
@@ -148,6 +186,12 @@ def bins_for(n_rows: int) -> int:
     it is every other time.
     """
     return max(2, min(BINS, n_rows // ROWS_A_BIN))
+
+
+def _free(expected: ScoreProfile, bins: int) -> int:
+    """Return in how many of the bins there are expected rows, less one."""
+    _, up_to = _edges(expected, bins)
+    return int(np.count_nonzero(np.diff(up_to, prepend=0, append=expected.n_rows))) - 1
 
 
 def _edges(expected: ScoreProfile, bins: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from tasks.configuration import (
 )
 from tasks.convert import load
 from tasks.decide import NO_CHAMPION, Contender, Decision, Judged, Rules, decide
-from tasks.drift import ScoreProfile
+from tasks.drift import ScoreProfile, new_rows
 from tasks.errors import BadInput, RunFailed
 from tasks.facts import package_sha256
 from tasks.imported import import_paths, own_modules
@@ -47,7 +48,7 @@ from tasks.models import KeptModel, column_types
 from tasks.predict import Rows, Source, bring_model
 from tasks.registry import Version
 from tasks.schema import NAME, parse, read_yaml
-from tasks.split import HeldOut
+from tasks.split import HeldOut, lasting_keys
 from tasks.stage import stage
 from tasks.store import artifact_folder, ledger
 from tasks.turns import turn
@@ -56,6 +57,7 @@ from tasks.verify import data_sections, found_again, where_they_lie
 
 HELD_OUT = 0.25
 PROFILE = "score_profile.json"  # of the held-out rows' scores on the day of training: what drift is measured from
+PROFILED = "score_profile_rows.txt"  # those rows' keys, in hex, a line each: whatever else is held out has come since
 CHANGED = {
     "data_sha256": "the data",
     "config_sha256": "the config",
@@ -179,6 +181,7 @@ class Challenge:
 
     decision: Decision
     profile: ScoreProfile | None
+    row_keys: np.ndarray  # of the held-out rows
 
 
 @stage(name="decide", task_run_name="decide {config.model}")
@@ -193,15 +196,16 @@ def challenge(
 ) -> Challenge:
     """Decide between the model just trained and the champion, on the same rows."""
     table = load(dataset)
+    X = table.rows(held_out.test).X
     with one_blas_thread():  # as the champion's
-        scores = final.pipeline.decision_function(table.rows(held_out.test).X)
+        scores = final.pipeline.decision_function(X)
     rows = held_out.test if opponent is None else opponent.rows
     challenger = Contender(scores[np.isin(held_out.test, rows)], final.threshold)
     decision = _decision(config.rules, table.y[rows], challenger, findings, opponent, replace_champion)
     for judged in decision.judged:
         run_logger().info("%s: %s", "passed" if judged.passed else "failed", judged.reason)
     run_logger().info("%s: %s", "promoted" if decision.promote else "not promoted", decision.reason)
-    return Challenge(decision, ScoreProfile.of(scores) if np.isfinite(scores).all() else None)
+    return Challenge(decision, ScoreProfile.of(scores) if np.isfinite(scores).all() else None, lasting_keys(X))
 
 
 def _decision(
@@ -254,7 +258,9 @@ def meet_champion(
         return Opponent(champion, held_out.test, (fair,), None)
     scores = np.asarray(model.ranker.predict(X), dtype=np.float64)[unseen]
     earlier = manifest["folds"][-1].get("test", {}).get("auc")
-    contender = Contender(scores, model.ranker.threshold, read_profile(client, manifest), earlier)
+    profile, known = read_profile(client, manifest)
+    new = None if known is None else new_rows(known, lasting_keys(X))[unseen]
+    contender = Contender(scores, model.ranker.threshold, profile, new, earlier)
     return Opponent(champion, held_out.test[unseen], (fair,), contender)
 
 
@@ -280,15 +286,33 @@ def _bring(client: MlflowClient, champion: Version) -> tuple[KeptModel, dict[str
     return model, manifest
 
 
-def read_profile(client: MlflowClient, manifest: dict[str, Any]) -> ScoreProfile | None:
-    """Return the profile that a retraining kept of its challenger's scores, beside the decision; None if it is gone."""
+def read_profile(client: MlflowClient, manifest: dict[str, Any]) -> tuple[ScoreProfile | None, np.ndarray | None]:
+    """Return the profile that a retraining kept of its challenger's scores, and the keys of the rows that it is of.
+
+    Both are beside the decision; of one of earlier days there are no keys, and what cannot be read is None.
+    """
     try:
         retraining = client.get_run(manifest["run"]["parents"][-1])
         with artifact_folder(retraining.info.artifact_uri) as folder:
-            return ScoreProfile.from_dict(json.loads((folder / PROFILE).read_bytes()))
+            profile = ScoreProfile.from_dict(json.loads((folder / PROFILE).read_bytes()))
+            return profile, _read_keys(folder / PROFILED, profile.n_rows)
     except (MlflowException, OSError, LookupError, ValueError) as error:
         run_logger().warning("the champion's %s cannot be read: %s", PROFILE, error)
+        return None, None
+
+
+def _read_keys(file: Path, n_rows: int) -> np.ndarray | None:
+    if not file.exists():
         return None
+    keys = np.frombuffer(bytes.fromhex(file.read_text(encoding="utf-8")), dtype=">u8").astype(np.uint64)
+    if len(keys) != n_rows:
+        raise BadInput(f"Expected the keys of {n_rows:,} rows in {PROFILED}, got {len(keys):,}.")
+    return keys
+
+
+def as_text(keys: np.ndarray) -> str:
+    """Return the keys of rows as a text, in ascending order."""
+    return np.sort(keys).astype(">u8").tobytes().hex("\n", 8)
 
 
 def as_trained(model: KeptModel, X: Rows) -> Rows:

@@ -41,8 +41,7 @@ class HeldOut:
         """Return True for the rows held out."""
         if self.share == 0:
             return np.zeros(X.shape[0], dtype=bool)
-        ordered = X[sorted(X)] if isinstance(X, pd.DataFrame) else X
-        drawn = _mixed(_mixed(row_keys(ordered)) ^ np.uint64(self.seed))
+        drawn = _mixed(_mixed(lasting_keys(X)) ^ np.uint64(self.seed))
         return drawn < np.uint64(self.share * 2.0**64)
 
 
@@ -87,6 +86,11 @@ def row_keys(X: pd.DataFrame | csr_matrix) -> np.ndarray:
     entries = _mixed(_mixed(X.indices.astype(np.uint64)) ^ (X.data + 0.0).view(np.uint64))
     totals = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(entries, dtype=np.uint64)])
     return totals[X.indptr[1:]] - totals[X.indptr[:-1]]
+
+
+def lasting_keys(X: pd.DataFrame | csr_matrix) -> np.ndarray:
+    """Return the keys of rows by which later versions of the data know them again, in whatever order columns are."""
+    return row_keys(X[sorted(X)] if isinstance(X, pd.DataFrame) else X)
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:

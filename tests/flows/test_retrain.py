@@ -462,6 +462,43 @@ class TestLost:
         outcome = retrain(config(model=model))
         assert "no profile of its earlier scores" in outcome.reason and not outcome.decision.promote
 
+    def test_a_champion_of_earlier_days_without_its_rows_is_compared_by_all(self, model, broken):
+        (broken["p"] / "score_profile_rows.txt").unlink()
+        contender = meet(model, config(write(claims(280), Path("grown.csv"))))[0].contender
+        assert contender.new is None and contender.profile is not None
+
+    @pytest.mark.parametrize("text", ["0123", "not hex", "0123456789abcdef"])
+    def test_damaged_rows_are_no_rows(self, model, broken, text):
+        (broken["p"] / "score_profile_rows.txt").write_text(text)
+        contender = meet(model, config(write(claims(280), Path("grown.csv"))))[0].contender
+        assert contender.new is None and contender.profile is None
+
+
+class TestDrift:
+    """Of a file that grows the rows that came since the champion's day are judged, not those of that day again."""
+
+    def grown(self, by, shift):
+        table = claims(240 + by)
+        table.loc[240:, "amount"] += shift
+        return write(table, Path("grown.csv"))
+
+    def test_rows_that_came_since_are_told_by_what_they_hold(self, model):
+        opponent, held_out = meet(model, config(self.grown(by=100, shift=0.0)))
+        assert opponent.rows.tolist() == held_out.test.tolist()
+        assert opponent.contender.new.tolist() == (opponent.rows >= 240).tolist()
+        assert 0 < opponent.contender.new.sum() < 50
+
+    @pytest.mark.parametrize(("by", "shift", "passed"), [(40, 0.0, True), (40, 400.0, False), (200, 0.0, True)])
+    def test_a_few_rows_of_another_kind_stop_a_promotion(self, model, trained, by, shift, passed):
+        outcome = retrain(config(self.grown(by, shift), model=model))
+        judged = {one.rule: one for one in outcome.decision.judged}
+        opponent, _ = meet(model, config(self.grown(by, shift)))
+        new = opponent.contender.new
+        for rule in ("max_psi", "max_ks"):
+            assert judged[rule].passed == passed, judged[rule].reason
+            assert f"to those of the {new.sum()} rows of {len(new)} that are new the" in judged[rule].reason
+        assert outcome.decision.promote == passed
+
 
 class TestMovedByHand:
     """What something else than aucflow did to the registry: nothing is trained or scored as if it were ours."""

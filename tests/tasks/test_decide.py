@@ -3,13 +3,14 @@
 import ast
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import ks_2samp, norm
 
 import tasks.check
 from aucsolvers.metrics import auc
@@ -437,3 +438,46 @@ def test_a_threshold_must_be_finite(threshold):
     """With an infinite one a model has a class for every row without a look at it."""
     with pytest.raises(BadInput, match=r"the champion's threshold, got -?inf"):
         decide(Rules(), np.array([1, -1]), contender([1.0, 0.0]), contender([1.0, 0.0], threshold))
+
+
+def test_drift_is_that_of_the_rows_that_have_come_since(contest):
+    """A tenth of the rows are new and quite others: among the old ones, whose scores are as they were, they drown."""
+    y, challenger, _ = contest
+    rng = np.random.default_rng(3)
+    then = rng.normal(size=450)
+    scores = np.concatenate([then, rng.normal(4.0, 1.0, 50)])
+    new = np.arange(500) >= 450
+    champion = contender(scores, profile=ScoreProfile.of(then))
+    for rule in ("max_ks", "max_psi"):
+        assert of(decide(Rules(), y, challenger, champion), rule).passed, "where nobody knows which are new"
+        found = of(decide(Rules(), y, challenger, replace(champion, new=new)), rule)
+        assert not found.passed and "to those of the 50 rows of 500 that are new the" in found.reason
+    ks = of(decide(Rules(), y, challenger, replace(champion, new=new)), "max_ks")
+    assert ks.value == pytest.approx(ks_2samp(then, scores[new]).statistic)
+
+
+@pytest.mark.parametrize("n_new", [5, 20, 60])
+@pytest.mark.parametrize("rule", ["max_ks", "max_psi"])
+def test_few_new_rows_are_allowed_what_chance_makes_of_them(contest, rule, n_new):
+    y, challenger, _ = contest
+    rng = np.random.default_rng(n_new)
+    new, refused = np.arange(500) >= 500 - n_new, 0
+    for _ in range(200):
+        scores = rng.normal(size=500)
+        champion = replace(contender(scores, profile=ScoreProfile.of(scores[~new])), new=new)
+        found = of(decide(Rules(), y, challenger, champion), rule)
+        refused += not found.passed
+        assert found.passed == (found.value <= found.limit) and found.limit >= getattr(Rules(), rule)
+        assert ("beyond which chance goes once in a hundred times" in found.reason) == (
+            found.limit > getattr(Rules(), rule)
+        )
+    assert refused <= 200 * 0.03  # 0.01, and the half rows of empty bins
+
+
+@pytest.mark.parametrize("new", [np.zeros(500, dtype=bool), np.ones(500, dtype=bool)])
+def test_where_none_or_all_are_new_all_are_judged_by_the_limit_alone(contest, new):
+    y, challenger, champion = contest
+    for rule in ("max_ks", "max_psi"):
+        limits = {rule: 0.01}
+        told, untold = (decide(Rules(**limits), y, challenger, one) for one in (replace(champion, new=new), champion))
+        assert of(told, rule) == of(untold, rule)

@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from tasks.decide import _measured
-from tasks.drift import KNOTS, ScoreProfile, bins_for, kolmogorov_smirnov, ks_by_chance, psi, psi_by_chance
+from tasks.drift import (
+    KNOTS,
+    ScoreProfile,
+    bins_for,
+    kolmogorov_smirnov,
+    ks_at_most,
+    ks_by_chance,
+    new_rows,
+    psi,
+    psi_at_most,
+    psi_by_chance,
+)
 from tasks.errors import BadInput
 from tasks.ledger import canonical
 
@@ -188,6 +199,62 @@ def test_by_chance_is_the_mean_without_drift(measure, by_chance):
     assert np.mean(found) == pytest.approx(by_chance(ScoreProfile.of(rng.normal(size=800)), 400), rel=0.07)
 
 
+def test_by_chance_counts_the_bins_that_are_left_where_quantiles_coincide():
+    """Five values, drawn alike: nine deciles make at most five bins, of which chance makes (5 - 1)(1/n + 1/m)."""
+    rng = np.random.default_rng(6)
+    found = [psi(ScoreProfile.of(rng.integers(5, size=500) * 1.0), rng.integers(5, size=250) * 1.0) for _ in range(400)]
+    profile = ScoreProfile.of(rng.integers(5, size=500) * 1.0)
+    assert psi_by_chance(profile, 250) == pytest.approx(4 * (1 / 500 + 1 / 250))
+    assert np.mean(found) == pytest.approx(psi_by_chance(profile, 250), rel=0.1)
+    constant = ScoreProfile.of(np.zeros(9))
+    assert psi_by_chance(constant, 5) == psi_at_most(constant, 5, 0.95) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("measure", "at_most", "rows"),
+    [(kolmogorov_smirnov, ks_at_most, 12), (kolmogorov_smirnov, ks_at_most, 300), (psi, psi_at_most, 300)],
+)
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_chance_stays_below_what_it_is_said_to(measure, at_most, rows, confidence):
+    rng = np.random.default_rng(rows)
+    profiles = [ScoreProfile.of(rng.normal(size=600)) for _ in range(600)]
+    within = [measure(one, rng.normal(size=rows)) <= at_most(one, rows, confidence) for one in profiles]
+    assert np.mean(within) == pytest.approx(confidence, abs=0.035)  # 600 draws: 3 standard errors of 0.9
+
+
+class TestNewRows:
+    KEYS = st.lists(st.integers(0, 2**64 - 1), max_size=30, unique=True).map(lambda k: np.array(k, dtype=np.uint64))
+
+    @untimed
+    @given(KEYS, KEYS, st.randoms())
+    def test_of_a_file_that_grows_are_those_that_came(self, known, others, random):
+        came = [*others, *known[:3]]  # also copies of known rows, by chance or by design
+        random.shuffle(keys := [*known, *came])
+        keys = np.array(keys, dtype=np.uint64)
+        assert sorted(keys[new_rows(known, keys)]) == sorted(came)
+
+    def test_of_a_window_that_moves_are_those_that_came(self):
+        rng = np.random.default_rng(0)
+        keys = rng.integers(2**64, size=900, dtype=np.uint64)
+        assert new_rows(keys[:600], keys[300:]).tolist() == [False] * 300 + [True] * 300
+
+    def test_rows_of_few_values_are_told_apart_only_where_the_file_has_grown(self):
+        """Of other rows of the same forty kinds, those that are none of the known ones would be the odd ones."""
+        rng = np.random.default_rng(1)
+        kinds, share = np.arange(40, dtype=np.uint64), np.arange(1.0, 41.0) / 820
+        known, others = (rng.choice(kinds, rows, p=share) for rows in (500, 400))
+        assert new_rows(known, others).all()
+        grown = np.concatenate([known, others])
+        # as many of each kind as have come, whichever of the copies they are
+        assert (
+            np.bincount(grown[new_rows(known, grown)].astype(int)).tolist() == np.bincount(others.astype(int)).tolist()
+        )
+
+    def test_the_same_rows_are_none(self):
+        keys = np.repeat(np.arange(5, dtype=np.uint64), 3)
+        assert not new_rows(keys, keys[::-1]).any()
+
+
 @pytest.mark.parametrize(("rows", "bins"), [(1, 2), (59, 2), (60, 3), (100, 5), (199, 9), (200, 10), (10**6, 10)])
 def test_few_rows_are_compared_in_few_bins(rows, bins):
     assert bins_for(rows) == bins
@@ -197,7 +264,7 @@ def test_few_rows_are_compared_in_few_bins(rows, bins):
 def test_chance_is_seldom_taken_for_drift(earlier, rows):
     rng = np.random.default_rng(rows)
     profiles = [ScoreProfile.of(rng.normal(size=earlier)) for _ in range(300)]
-    found = [_measured("max_psi", profile, rng.normal(size=rows))[1] for profile in profiles]
+    found = [_measured("max_psi", profile, rng.normal(size=rows)).value for profile in profiles]
     assert np.mean(np.array(found) > 0.25) < 0.1
 
 
