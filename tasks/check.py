@@ -23,7 +23,10 @@ SEPARATES = 0.999  # a column whose AUC alone is above this, or below one minus 
 NEARLY_ALL = 0.999  # a column with this share of one value, and others beside it, is nearly constant
 ASCENDS = 0.99  # a column of which this share of steps from row to row goes one way is a clock, or a counter
 SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the classes
-CLOCK = re.compile(r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)([^a-z]|$)", re.IGNORECASE)
+# the last word of a name says what it is: an event time is a time, a day charge is a charge
+CLOCK = re.compile(
+    r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)([^a-z]+(utc|unix|m?s))?[^a-z]*$", re.I
+)
 ISO_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?\s*$")
 IDENTIFIER = re.compile(r"(?i:(^|[^a-z])id([^a-z]|$))|[a-z]I[dD]$")  # id, row_id, customerId
 RANKS = 3.0  # standard errors of an AUC that chance does not reach
@@ -63,6 +66,7 @@ def _findings(
     base = 1 if dataset.layout.index_base is None else dataset.layout.index_base
     separating = separating_columns(table, base)
     suspects = () if separating is None else separating.columns
+    identifiers = identifier_columns(table, suspects)
     findings = (
         duplicates_across_split(keys, splits, repeats),
         duplicates_within(keys) if grouped else None,
@@ -72,7 +76,8 @@ def _findings(
         near_constant_columns(table.X),
         separating,
         clock_columns(table, suspects),
-        identifier_columns(table, suspects),
+        identifiers,
+        hidden_copies(table, () if identifiers is None else identifiers.columns),
         repeated_names(dataset),
         empty_columns(dataset),
         missing_values(dataset),
@@ -273,10 +278,47 @@ def _is_identifier(column: pd.Series, name: str, y: np.ndarray) -> bool:
     return _goes_one_way(values) or abs(auc(y, values) - 0.5) <= RANKS * error
 
 
+def hidden_copies(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
+    """Count the rows that only whole numbers or texts that differ in (nearly) every row keep from being copies.
+
+    A division that keeps copies together cannot see these. No row counts where the other columns have few values, and
+    rows are alike by chance. ``known`` are columns that have a finding of their own already.
+    """
+    if not isinstance(table.X, pd.DataFrame) or len(table.X) < IDENTIFIED:
+        return None
+    keys = [name for name in table.X if _differs_everywhere(table.X[name])]
+    others = table.X.drop(columns=keys)
+    if set(keys) <= set(known) or not others.shape[1]:
+        return None
+    rows = row_keys(others)
+    hidden, distinct = _copies(rows), len(np.unique(rows))
+    seen = _copies(row_keys(table.X.drop(columns=[*known])))
+    if hidden <= seen or max(others[name].nunique() for name in others) < distinct / 2:
+        return None
+    one = len(keys) == 1
+    message = (
+        f"But for {_listed(keys)}, {'a column that differs' if one else 'columns that differ'} in every row, "
+        f"{_share(hidden, len(rows))} have the same features as another row: no division keeps these copies together, "
+        f"and test scores may flatter. If {'it' if one else 'they'} only name{'s' if one else ''} the rows, leave "
+        f"{'it' if one else 'them'} out with --drop (drop, in a config)."
+    )
+    return Finding("hidden_copies", "warning", message, hidden, tuple(keys))
+
+
+def _differs_everywhere(column: pd.Series) -> bool:
+    """Tell whether a column of texts or whole numbers has another value in (nearly) every row."""
+    if column.dtype != object:
+        values = column.to_numpy()
+        if not (np.isfinite(values) & (values == np.floor(values))).all():
+            return False
+    return bool(column.nunique() >= NEARLY_ALL * len(column))
+
+
 def _goes_one_way(values: np.ndarray) -> bool:
-    """Tell whether values rise from row to row, or fall, but for a few."""
+    """Tell whether values rise wherever they change from row to row, or fall, but for a few."""
     steps = np.diff(values)
-    return bool(max(np.mean(steps >= 0), np.mean(steps <= 0)) >= ASCENDS)
+    rising, falling = np.count_nonzero(steps > 0), np.count_nonzero(steps < 0)
+    return bool(max(rising, falling) >= ASCENDS * (rising + falling))
 
 
 def _speaks_for_all(there: np.ndarray, y: np.ndarray) -> bool:
@@ -308,16 +350,30 @@ def _separates(column: pd.Series, y: np.ndarray) -> bool:
     missing = column.isna().to_numpy()
     if missing.any() and _ranks(missing.astype(float), y):
         return True
-    if column.dtype != object:
-        values = column.to_numpy()
-        if _speaks_for_all(~missing, y):  # a gap filled with the median would hide a leak of some hundred rows
-            return _ranks(values[~missing], y[~missing])
-        return _ranks(np.where(missing, np.nanmedian(values), values), y)
+    ranked = column.dtype != object and _separates_by_rank(column, missing, y)
+    return ranked or _separates_by_value(column, missing, y)
+
+
+def _separates_by_rank(column: pd.Series, missing: np.ndarray, y: np.ndarray) -> bool:
+    values = column.to_numpy()
+    if _speaks_for_all(~missing, y):  # a gap filled with the median would hide a leak of some hundred rows
+        return _ranks(values[~missing], y[~missing])
+    return _ranks(np.where(missing, np.nanmedian(values), values), y)
+
+
+def _separates_by_value(column: pd.Series, missing: np.ndarray, y: np.ndarray) -> bool:
+    """Tell whether the class of a row is that of the others with its value, a code or a name, a gap being one too.
+
+    A row is scored by the share of positives among the others: with its own label counted, values of few rows would
+    separate a handful of positives whatever they are.
+    """
     codes, values = pd.factorize(column)
-    if 5 * len(values) > len(codes):  # values that hardly repeat separate any labels
+    if 5 * len(values) > len(codes):  # values that hardly repeat
         return False
     codes = np.where(missing, len(values), codes)
-    return _ranks((np.bincount(codes, y > 0) / np.maximum(np.bincount(codes), 1))[codes], y)
+    others, positive = np.bincount(codes)[codes] - 1, np.bincount(codes, y > 0)[codes] - (y > 0)
+    rates = np.where(others > 0, positive / np.maximum(others, 1), np.mean(y > 0))
+    return bool(auc(y, rates) > SEPARATES)  # not below 1 - SEPARATES: a row's own label is left out of its rate
 
 
 def _ranks(values: np.ndarray, y: np.ndarray) -> bool:

@@ -17,6 +17,7 @@ from aucsolvers.metrics import auc, delong, delong_paired, gmean
 from tasks.drift import (
     ScoreProfile,
     bins_for,
+    bins_held,
     kolmogorov_smirnov,
     ks_at_most,
     ks_by_chance,
@@ -37,6 +38,7 @@ CHECKS = (
     "duplicates",
     "duplicates_across_split",
     "empty_column",
+    "hidden_copies",
     "identifier_column",
     "missing_values",
     "near_constant_column",
@@ -309,9 +311,8 @@ def _measured(rule: str, profile: ScoreProfile, scores: np.ndarray) -> _Measured
         return _Measured("Kolmogorov-Smirnov statistic", value, mean, ks_at_most(profile, rows, BEYOND_CHANCE))
     bins = bins_for(min(profile.n_rows, rows))
     value, mean = psi(profile, scores, bins), psi_by_chance(profile, rows, bins)
-    return _Measured(
-        f"population stability index in {bins} bins", value, mean, psi_at_most(profile, rows, BEYOND_CHANCE, bins)
-    )
+    name = f"population stability index in {bins_held(profile, bins)} bins"
+    return _Measured(name, value, mean, psi_at_most(profile, rows, BEYOND_CHANCE, bins))
 
 
 # Words ------------------------------------------------------------------------------------------------------------

@@ -170,13 +170,19 @@ def psi_by_chance(expected: ScoreProfile, n_rows: int, bins: int = BINS) -> floa
     For large samples the index is (1/n + 1/m) times a chi-square of as many degrees of freedom as there are bins, less
     one: of those that are left where quantiles coincide.
     """
-    return _free(expected, bins) * (1.0 / expected.n_rows + 1.0 / n_rows)
+    return (bins_held(expected, bins) - 1) * (1.0 / expected.n_rows + 1.0 / n_rows)
 
 
 def psi_at_most(expected: ScoreProfile, n_rows: int, confidence: float, bins: int = BINS) -> float:
     """Return what the index of such rows stays below by chance with that confidence (large samples)."""
-    free = _free(expected, bins)
+    free = bins_held(expected, bins) - 1
     return float(chi2.ppf(confidence, free)) * (1.0 / expected.n_rows + 1.0 / n_rows) if free else 0.0
+
+
+def bins_held(expected: ScoreProfile, bins: int) -> int:
+    """Return how many of the bins hold expected rows: fewer where quantiles coincide."""
+    _, up_to = _edges(expected, bins)
+    return int(np.count_nonzero(np.diff(up_to, prepend=0, append=expected.n_rows)))
 
 
 def bins_for(n_rows: int) -> int:
@@ -186,12 +192,6 @@ def bins_for(n_rows: int) -> int:
     it is every other time.
     """
     return max(2, min(BINS, n_rows // ROWS_A_BIN))
-
-
-def _free(expected: ScoreProfile, bins: int) -> int:
-    """Return in how many of the bins there are expected rows, less one."""
-    _, up_to = _edges(expected, bins)
-    return int(np.count_nonzero(np.diff(up_to, prepend=0, append=expected.n_rows))) - 1
 
 
 def _edges(expected: ScoreProfile, bins: int) -> tuple[np.ndarray, np.ndarray]:

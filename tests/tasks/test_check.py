@@ -114,6 +114,9 @@ def test_of_millions_of_empty_features_a_manifest_names_some(tmp_path):
         lambda y, rng: np.where(y, "paid", "open"),
         lambda y, rng: np.where(y, 3.0, np.nan),  # known only after the outcome
         lambda y, rng: np.where(y, rng.normal(size=len(y)), np.nan),
+        lambda y, rng: np.where(y, 7, rng.choice([1, 5, 9, 11], len(y))),  # a code in the middle of others
+        lambda y, rng: np.where(y, rng.integers(4, size=len(y)) * 2, rng.integers(4, size=len(y)) * 2 + 1),
+        lambda y, rng: np.where(y, "b", rng.choice(["a", "c"], len(y))),
     ],
 )
 def test_a_column_that_separates_the_classes_is_a_suspect(checked, leak):
@@ -122,6 +125,16 @@ def test_a_column_that_separates_the_classes_is_a_suspect(checked, leak):
     finding = checked(frame)["separating_column"]
     assert finding.columns == ("leak",)
     assert "a leak of the label?" in finding.message
+
+
+@pytest.mark.parametrize("kind", [str, int])
+def test_values_of_few_rows_separate_no_handful_of_positives(checked, kind):
+    """Of 8,000 postal codes some have one positive among six rows: its own label told the code's share."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"a": rng.normal(size=50_000), "zip": rng.integers(8000, size=50_000), "y": 0})
+    frame.loc[rng.choice(50_000, 8, replace=False), "y"] = 1
+    frame["zip"] = "z" + frame["zip"].astype(str) if kind is str else frame["zip"] + 10_000
+    assert "separating_column" not in checked(frame)
 
 
 def test_a_name_for_each_row_is_an_identifier_and_no_leak(checked):
@@ -271,7 +284,23 @@ class TestClocks:
         frame = self.drifting(**{name: np.arange(200.0)}).sample(frac=1.0, random_state=0)
         assert checked(frame)["clock_column"].columns == (name,)
 
-    @pytest.mark.parametrize("name", ["sometimes", "overtime_hours_no", "daylight", "x"])
+    @pytest.mark.parametrize("name", ["time (s)", "Time_ms", "login timestamp_utc", "year 2"])
+    def test_a_unit_or_a_number_behind_it_changes_nothing(self, checked, name):
+        frame = self.drifting(**{name: np.arange(200.0)}).sample(frac=1.0, random_state=0)
+        assert checked(frame)["clock_column"].columns == (name,)
+
+    def test_a_count_that_is_mostly_nothing_is_no_clock(self, checked):
+        """It changes in few rows, up and down again: as rising counted each row in which it stays as it is."""
+        rng = np.random.default_rng(2)
+        frame = pd.DataFrame({"a": rng.normal(size=5000), "chargebacks": 0, "y": np.arange(5000) % 100 == 50})
+        some = rng.permutation(np.flatnonzero(frame["y"]))[:30]
+        frame.loc[[*some, *rng.choice(5000, 8)], "chargebacks"] = rng.integers(1, 4, 38)
+        assert roc_auc_score(frame["y"], frame["chargebacks"]) > 0.75
+        assert "clock_column" not in checked(frame)
+        late = frame.sort_values("chargebacks", kind="stable")  # and one that only ever rises is
+        assert checked(late)["clock_column"].columns == ("chargebacks",)
+
+    @pytest.mark.parametrize("name", ["sometimes", "overtime_hours_no", "daylight", "day charge", "time_on_site", "x"])
     def test_other_columns_of_a_shuffled_file_are_left_alone(self, checked, name):
         frame = self.drifting(**{name: np.arange(200.0)}).sample(frac=1.0, random_state=0)
         assert "clock_column" not in checked(frame)
@@ -302,6 +331,58 @@ class TestClocks:
     def test_the_real_one_is_found(self, mirror):
         fraud = findings_on(mirror / "uci/creditcard_subsample.csv", target="Class")
         assert fraud["clock_column"].columns == ("Time",)
+
+
+class TestHiddenCopies:
+    """Rows that are copies but for a column that differs in every row."""
+
+    def twice(self, **columns):
+        frame = noise(100)
+        return pd.concat([frame, frame], ignore_index=True).assign(**columns)
+
+    @pytest.mark.parametrize(
+        "key",
+        [
+            np.random.default_rng(0).permutation(1000)[:200] + 10_000,  # whole numbers, with gaps
+            [f"P-{i:04}" for i in np.random.default_rng(0).permutation(200)],
+        ],
+    )
+    @pytest.mark.parametrize("grouped", [False, True])
+    def test_they_are_told_whatever_the_column_is_called(self, tmp_path, key, grouped):
+        self.twice(policy=key).to_csv(tmp_path / "d.csv", index=False)
+        dataset = convert.fn(download.fn("d", str(tmp_path / "d.csv")), ConversionRule("y"))
+        found = {finding.kind: finding for finding in check.fn(dataset, 3, 1, 0, grouped)}
+        finding = found["hidden_copies"]
+        assert (finding.columns, finding.severity, finding.count) == (("policy",), "warning", 200)
+        assert finding.message == (
+            "But for 'policy', a column that differs in every row, 200 of 200 rows (100.0%) have the same features as "
+            "another row: no division keeps these copies together, and test scores may flatter. If it only names the "
+            "rows, leave it out with --drop (drop, in a config)."
+        )
+
+    def test_two_such_columns_hide_them_from_each_other(self, checked):
+        rng = np.random.default_rng(1)
+        keys = {name: rng.permutation(2000)[:200] for name in ("policy", "invoice")}
+        finding = checked(self.twice(**keys))["hidden_copies"]
+        assert finding.columns == ("policy", "invoice")
+        assert finding.message.startswith("But for 'policy', 'invoice', columns that differ in every row, 200 of")
+        assert "If they only name the rows, leave them out" in finding.message
+
+    def test_an_identifier_tells_of_its_own(self, checked):
+        assert "hidden_copies" not in checked(self.twice(id=np.arange(200) ** 2))
+        both = checked(self.twice(id=np.arange(200) ** 2, policy=np.random.default_rng(1).permutation(2000)[:200]))
+        assert both["hidden_copies"].columns == ("id", "policy") and "But for" not in both["identifier_column"].message
+
+    def test_rows_of_few_values_are_alike_by_chance(self, checked):
+        rng = np.random.default_rng(3)
+        few = pd.DataFrame({name: rng.integers(4, size=300) for name in "abc"})
+        few["y"] = rng.random(300) < 0.3
+        assert "hidden_copies" not in checked(few.assign(cents=rng.permutation(9000)[:300]))
+
+    def test_without_copies_there_are_none(self, checked):
+        assert "hidden_copies" not in checked(
+            noise(200).assign(policy=np.random.default_rng(1).permutation(2000)[:200])
+        )
 
 
 class TestIdentifiers:

@@ -15,6 +15,7 @@ from tasks.drift import (
     KNOTS,
     ScoreProfile,
     bins_for,
+    bins_held,
     kolmogorov_smirnov,
     ks_at_most,
     ks_by_chance,
@@ -204,6 +205,7 @@ def test_by_chance_counts_the_bins_that_are_left_where_quantiles_coincide():
     rng = np.random.default_rng(6)
     found = [psi(ScoreProfile.of(rng.integers(5, size=500) * 1.0), rng.integers(5, size=250) * 1.0) for _ in range(400)]
     profile = ScoreProfile.of(rng.integers(5, size=500) * 1.0)
+    assert bins_held(profile, 10) == 5
     assert psi_by_chance(profile, 250) == pytest.approx(4 * (1 / 500 + 1 / 250))
     assert np.mean(found) == pytest.approx(psi_by_chance(profile, 250), rel=0.1)
     constant = ScoreProfile.of(np.zeros(9))
