@@ -140,9 +140,14 @@ def suites() -> dict[str, tuple[str, ...]]:
 def check_counts(name: str, entry: DatasetEntry, dataset: Dataset, locked: Counts | None = None) -> Counts:
     """Return what a data set is, or refuse what is neither as the catalogue says nor as it was when first fetched."""
     found = Counts(dataset.n_rows, dataset.n_features, dataset.n_pos)
-    for place, wanted in (
-        ("in the catalogue", (entry.rows, entry.features, entry.n_pos)),
-        ("when it was first fetched", (locked.rows, locked.features, locked.n_pos) if locked else (None,) * 3),
+    file_of_yours = "use --data FILE for a file of yours"
+    for place, wanted, remedy in (
+        ("in the catalogue", (entry.rows, entry.features, entry.n_pos), file_of_yours),
+        (
+            "when it was first fetched",
+            (locked.rows, locked.features, locked.n_pos) if locked else (None,) * 3,
+            f"accept it by `aucflow data get {name} --update-lock`, or {file_of_yours}",
+        ),
     ):
         for what, expected, got in zip(
             ("rows", "features", "positive rows"), wanted, (found.rows, found.features, found.n_pos), strict=True
@@ -150,6 +155,6 @@ def check_counts(name: str, entry: DatasetEntry, dataset: Dataset, locked: Count
             if expected not in (None, got):
                 raise BadInput(
                     f"{name}: expected {expected:,} {what}, as {place}, got {got:,}. The file is another one than it "
-                    "should be, or was damaged; if it is right, use --update-lock, or --data FILE for a file of yours."
+                    f"should be, or was damaged; if it is right, {remedy}."
                 )
     return found

@@ -5,9 +5,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from tasks.arrays import IDX_TYPES, labels_beside
-from tasks.datasets import entries, find
-from tasks.errors import BadInput, nearest
-from tasks.fetch import fetch
+from tasks.convert import convert
+from tasks.datasets import DatasetEntry, check_counts, entries, find
+from tasks.errors import BadInput, RunFailed, nearest
+from tasks.fetch import Fetched, fetch
 from tasks.files import (
     UTF_8_MARK,
     UTF_16_MARKS,
@@ -38,7 +39,8 @@ def download(
     """Return the file that ``source`` names: a path, sklearn:NAME, catalogue:NAME or openml:ID.
 
     A ``format`` given wins over a detected one. A file of the catalogue is fetched unless it is in the cache, and has
-    to be what the lock says, unless ``update_lock`` accepts a change.
+    to be what the lock says, unless ``update_lock`` accepts a change. What is not in the lock yet has to be the data
+    set that the catalogue tells of.
     """
     kind, _, rest = source.partition(":")
     if kind in ("catalogue", "openml"):
@@ -60,14 +62,39 @@ def _of_catalogue(name: str, key: str, offline: bool, update_lock: bool, lock: L
     entry = find(key, offline)
     if entry.format == "sklearn":
         return _raw(name, _bundled(entry.source.removeprefix("sklearn:")), "sklearn", entry.source)
-    files = []
+    files, new = [], []
     for remote in reversed(entry.remotes):
-        fetched = fetch(remote, lock.digest(remote.path), offline, update_lock)
-        if fetched.origin != "cache" or lock.digest(remote.path) != fetched.sha256:
-            lock.record_file(remote.path, fetched)
-        origin = lock.url(remote.path) or remote.path
+        known = lock.digest(remote.path)
+        fetched = fetch(remote, known, offline, update_lock)
+        if fetched.origin != "cache" or known != fetched.sha256:
+            new.append((remote, fetched))
+        origin = (lock.url(remote.path) if known == fetched.sha256 else None) or fetched.origin
         files.append(RawFile(name, fetched.path, entry.format, origin, fetched.sha256, fetched.size_bytes))
-    return joined(files)
+    raw = joined(files)
+    if new and key in entries():
+        _refuse_another(key, entry, raw, [fetched for _, fetched in new])
+    for remote, fetched in new:
+        lock.record_file(remote.path, fetched)
+    return raw
+
+
+def _refuse_another(key: str, entry: DatasetEntry, raw: RawFile, new: list[Fetched]) -> None:
+    """Refuse files that are not what the catalogue says before they are locked; those just fetched are not kept."""
+    try:
+        check_counts(key, entry, convert.fn(raw, entry.conversion.as_rule(entry.target, None, entry.drop)))
+    except BadInput as error:
+        fetched = [file for file in new if file.origin != "cache"]
+        for file in fetched:
+            file.path.unlink(missing_ok=True)
+        if fetched:
+            raise RunFailed(
+                f"{key}: expected the data set of the catalogue from {fetched[0].origin}, got something else, which is "
+                f"not kept: {error}"
+            ) from None
+        raise BadInput(
+            f"{error} The file is {new[0].path}, in the cache: if you did not put it there, remove it to have it "
+            "fetched again."
+        ) from None
 
 
 def _known(format: str) -> str:

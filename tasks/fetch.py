@@ -97,19 +97,37 @@ def fetch(remote: Remote, expected: str | None = None, offline: bool = False, ac
     target = cached(remote)
     busy = f"{remote.path}: another process has been fetching it for an hour. Stop that one."
     try:
+        if not accept and target.exists() and file_sha256(target) == expected:
+            return Fetched(target, "cache", expected, target.stat().st_size)  # also where nothing may be written
         target.parent.mkdir(parents=True, exist_ok=True)
         with locked(Path(f"{target}.lock"), LOCK_S, lambda: busy):
-            # what is to be accepted is what lies in the cache, if that is the change, or else what is published now
-            known = target.exists() and not (accept and file_sha256(target) == expected)
-            origin = "cache" if known else _bring(remote, target, None if accept else expected, offline)
+            origin = _bring_anew(remote, target, offline) if accept else _bring_once(remote, target, expected, offline)
             digest = file_sha256(target)
             if expected not in (None, digest) and not accept:
-                raise mismatch(remote.path, f"the cache ({target})", expected, digest)
+                raise Mismatch(
+                    f"{remote.path}: expected contents with SHA-256 {expected}, as locked, got {digest} in the cache. "
+                    f"Remove {target} to have it fetched again; if you put it there, and accept the change, run "
+                    "`aucflow data get` with --update-lock."
+                )
             return Fetched(target, origin, digest, target.stat().st_size)
     except OSError as error:
         raise RunFailed(
             f"{remote.path}: expected to write {target.parent}, got: {error.strerror or error}. Set AUCFLOW_HOME."
         ) from None
+
+
+def _bring_once(remote: Remote, target: Path, expected: str | None, offline: bool) -> str:
+    return "cache" if target.exists() else _bring(remote, target, expected, offline)
+
+
+def _bring_anew(remote: Remote, target: Path, offline: bool) -> str:
+    """Bring what is published now, whatever the cache holds; only where nobody has it, the cache's own is to do."""
+    try:
+        return _bring(remote, target, None, offline)
+    except Absent:
+        if not target.exists():
+            raise
+        return "cache"
 
 
 def _bring(remote: Remote, target: Path, expected: str | None, offline: bool) -> str:
@@ -132,7 +150,7 @@ def _bring(remote: Remote, target: Path, expected: str | None, offline: bool) ->
             causes.append(f"{url}: {error}")
             failed = True
     if failed:
-        raise RunFailed(f"{remote.path}: expected to fetch it, got {'; '.join(causes)}. Try again later.")
+        raise RunFailed(f"{remote.path}: expected to fetch it, got {'; '.join(causes).rstrip('.')}. Try again later.")
     raise _missing(remote, target, offline)
 
 
@@ -202,15 +220,10 @@ def _check_contents(url: str, remote: Remote, plain: Path, expected: str | None)
         raise RunFailed("expected data, got a web page (an error page in place of the data?)")
     digest = file_sha256(plain)
     if expected not in (None, digest):
-        raise mismatch(remote.path, url, expected, digest)
-
-
-def mismatch(path: str, place: str, expected: str, digest: str) -> Mismatch:
-    """Return the error for contents that are not those of the first fetch."""
-    return Mismatch(
-        f"{path}: expected contents with SHA-256 {expected}, as locked, got {digest} from {place}. If the publisher "
-        "changed the file and you accept that, run `aucflow data get` with --update-lock; else remove the file."
-    )
+        raise Mismatch(
+            f"{remote.path}: expected contents with SHA-256 {expected}, as locked, got {digest} from {url}. If the "
+            "publisher changed the file and you accept that, run `aucflow data get` with --update-lock."
+        )
 
 
 def _check_index(url: str, packed: Path) -> None:
@@ -236,6 +249,8 @@ def _index(place: str) -> dict[str, str]:
             return {}
         except (UnicodeDecodeError, csv.Error) as error:
             raise RunFailed(f"expected the mirror's index.csv to be a table in UTF-8, got: {error}") from None
+    if rows and not {"file", "sha256"} <= rows[0].keys():
+        raise RunFailed("expected columns file and sha256 in the mirror's index.csv, got others")
     return {row["file"]: row["sha256"].lower() for row in rows if row.get("file") and row.get("sha256")}
 
 

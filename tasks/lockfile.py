@@ -4,6 +4,8 @@
 ``AUCFLOW_HOME/datasets.lock``, which goes first. Both are YAML with sorted keys.
 """
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from tasks.files import locked, replacing
 from tasks.values import Counts
 
 LOCK_S = 60.0
-ENTRIES = {"files": {"url", "size_bytes", "sha256"}, "datasets": {"rows", "features", "n_pos"}}
+DIGEST = re.compile(r"[0-9a-f]{64}")
 SHIPPED = CONFIGS / "datasets.lock"
 HEADER = (
     "# Written by `aucflow data get`: each file and data set as it was first fetched. Changes need --update-lock.\n"
@@ -82,14 +84,35 @@ def _read(path: Path) -> dict[str, Any]:
         tree = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
     except (YAMLError, ValueError, OSError) as error:
         raise RunFailed(f"{path}: expected a lock written by aucflow, got: {error}. Restore or remove it.") from None
-    for kind, keys in ENTRIES.items():
+    for kind, is_whole in ENTRIES.items():
         entries = tree.get(kind, {}) if isinstance(tree, dict) else None
-        whole = isinstance(entries, dict) and all(isinstance(e, dict) and set(e) == keys for e in entries.values())
-        if not whole:
+        if not (isinstance(entries, dict) and all(map(_has(is_whole), entries.values()))):
             raise RunFailed(
-                f"{path}: expected entries of {', '.join(sorted(keys))} under {kind}, got others. Restore or remove it."
+                f"{path}: expected entries of {', '.join(sorted(is_whole))} under {kind}, got others. Restore or "
+                "remove it."
             )
     return tree
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and DIGEST.fullmatch(value) is not None
+
+
+def _has(keys: Mapping[str, Callable[[Any], bool]]) -> Callable[[Any], bool]:
+    """Return what tells whether an entry has these keys, and values such as each is to have."""
+    return lambda entry: (
+        isinstance(entry, dict) and set(entry) == set(keys) and all(keys[key](entry[key]) for key in keys)
+    )
+
+
+ENTRIES: dict[str, Mapping[str, Callable[[Any], bool]]] = {
+    "files": {"url": lambda value: isinstance(value, str), "size_bytes": _is_count, "sha256": _is_digest},
+    "datasets": dict.fromkeys(("rows", "features", "n_pos"), _is_count),
+}
 
 
 def _write(path: Path, tree: dict[str, Any]) -> None:

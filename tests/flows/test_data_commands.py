@@ -80,6 +80,70 @@ def test_a_changed_file_stops_until_the_change_is_accepted(aucflow, mirror, tmp_
     assert SONAR_SHA not in (tmp_path / "home" / "datasets.lock").read_text()
 
 
+class TestNotTheDataSet:
+    """What is not what the catalogue tells of stays neither in the cache nor in the lock, whoever asked for it."""
+
+    @pytest.fixture
+    def small(self, mirror, tmp_path, monkeypatch):
+        """A mirror of its own; the function puts some first lines of a file into it, all by default."""
+        folder = tmp_path / "mirror" / "libsvm"
+        folder.mkdir(parents=True)
+        monkeypatch.setenv("AUCFLOW_MIRROR", str(folder.parent))
+
+        def put(file, lines=None):
+            whole = (mirror / "libsvm" / file).read_bytes()
+            (folder / file).write_bytes(b"".join(whole.splitlines(keepends=True)[:lines]))
+
+        return put
+
+    def test_an_accepted_change_has_to_be_the_data_set_all_the_same(self, aucflow, small, tmp_path):
+        """Once locked, a shortened file was trained on without a word, by a config that names its positive label."""
+        small("sonar_scale", lines=150)
+        code, _, err = aucflow("data", "get", "sonar", "--update-lock")
+        assert code == 1 and err.count("\n") == 1
+        assert "expected the data set of the catalogue from mirror:libsvm/sonar_scale, got something else" in err
+        assert "expected 208 rows, as in the catalogue, got 150" in err and "--update-lock" not in err
+        assert not (tmp_path / "home" / "data" / "libsvm" / "sonar_scale").exists()
+        assert not (tmp_path / "home" / "datasets.lock").exists()
+        small("sonar_scale")
+        assert aucflow("data", "get", "sonar")[0] == 0
+
+    @pytest.mark.parametrize("get", [("data", "get", "sonar"), ("run", "one.yaml")])
+    def test_what_was_never_locked_is_looked_at_first(self, aucflow, small, tmp_path, monkeypatch, get):
+        monkeypatch.setattr("tasks.lockfile.SHIPPED", tmp_path / "none.lock")
+        (tmp_path / "one.yaml").write_text(
+            "name: one\ndatasets: [{name: sonar, positive: 1}]\nmethods: [{solver: ls_svm}]\nvalidation: {folds: 2}\n"
+        )
+        small("sonar_scale", lines=150)
+        code, _, err = aucflow(*get)
+        assert code == 1 and "expected 208 rows, as in the catalogue, got 150" in err
+        (tmp_path / "mirror" / "libsvm" / "sonar_scale").write_text("Error 500: database is down\n")
+        code, _, err = aucflow(*get)
+        assert code == 1 and "which is not kept: sonar_scale, line 1: expected 'label index:value" in err
+        small("sonar_scale")
+        assert aucflow("data", "get", "sonar")[0] == 0, "what was wrong has not stayed"
+        assert SONAR_SHA in (tmp_path / "home" / "datasets.lock").read_text()
+
+    def test_a_file_put_there_by_hand_is_refused_and_left(self, aucflow, mirror, tmp_path, monkeypatch):
+        monkeypatch.setattr("tasks.lockfile.SHIPPED", tmp_path / "none.lock")
+        place = tmp_path / "home" / "data" / "libsvm" / "sonar_scale"
+        place.parent.mkdir(parents=True)
+        place.write_bytes((mirror / "libsvm" / "sonar_scale").read_bytes()[:-5000])
+        code, _, err = aucflow("data", "get", "sonar", "--offline")
+        assert code == 2 and f"The file is {place}, in the cache: if you did not put it there, remove it" in err
+        assert place.exists() and not (tmp_path / "home" / "datasets.lock").exists()
+
+    def test_accepting_asks_the_mirror_and_not_a_damaged_cache(self, mirrored, tmp_path):
+        mirrored("data", "get", "sonar")
+        place = tmp_path / "home" / "data" / "libsvm" / "sonar_scale"
+        whole = place.read_bytes()
+        place.write_bytes(whole.replace(b"0.", b"1.", 1))
+        code, _, err = mirrored("data", "get", "sonar")
+        assert code == 1 and f"in the cache. Remove {place} to have it fetched again" in err
+        assert mirrored("data", "get", "sonar", "--update-lock")[0] == 0
+        assert place.read_bytes() == whole
+
+
 def test_all_that_is_known_of_one(mirrored):
     mirrored("data", "get", "mnist_test")
     code, out, _ = mirrored("data", "show", "mnist_test")

@@ -209,6 +209,26 @@ class TestDigests:
         assert fetch(remote, expected=DIGEST).sha256 == DIGEST
         assert fetch(remote, expected=DIGEST, accept=True).size_bytes == len(DATA) - 1
 
+    def test_what_nobody_publishes_any_more_is_accepted_from_the_cache(self):
+        cached(REMOTE).parent.mkdir(parents=True)
+        cached(REMOTE).write_bytes(DATA)
+        found = fetch(REMOTE, expected="0" * 64, accept=True, offline=True)
+        assert (found.origin, found.sha256) == ("cache", DIGEST)
+
+    def test_of_a_cache_that_may_only_be_read_a_known_file_is_taken(self, monkeypatch):
+        cached(REMOTE).parent.mkdir(parents=True)
+        cached(REMOTE).write_bytes(DATA)
+        monkeypatch.setattr(fetching, "locked", lambda *_: pytest.fail("it has been written to"))
+        assert fetch(REMOTE, expected=DIGEST).origin == "cache"
+        assert not leftovers() and [*cached(REMOTE).parent.iterdir()] == [cached(REMOTE)]
+
+    @pytest.mark.parametrize("index", [b"<html>log in first</html>\n<p>a,b</p>\n", b"path,digest\nset/data,1\n"])
+    def test_an_index_that_is_none_is_told(self, monkeypatch, server, index):
+        monkeypatch.setenv("AUCFLOW_MIRROR", server.url)
+        server.answers |= {"/index.csv": index, "/set/data": DATA}
+        with pytest.raises(RunFailed, match=r"columns file and sha256 in the mirror's index\.csv"):
+            fetch(REMOTE)
+
     def test_a_mirror_that_contradicts_its_own_index_is_passed_over(self, monkeypatch, server):
         monkeypatch.setenv("AUCFLOW_MIRROR", server.url)
         server.answers |= {
