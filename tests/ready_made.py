@@ -1,10 +1,15 @@
-"""What is empty and takes seconds to make: made by the first of these tests' processes that asks, copied by all."""
+"""What takes seconds to make and is empty: made by the first of these tests' processes that asks, copied by all.
+
+And a Prefect server on such a copy, one for each process.
+"""
 
 import atexit
 import functools
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
@@ -60,3 +65,33 @@ def copy_mlflows_tables() -> None:
     utils._upgrade_db = copy
     # which is read from all migrations for each store that is opened
     utils._get_latest_schema_revision = functools.cache(utils._get_latest_schema_revision)
+
+
+def bare_environment(home):
+    """Return an environment without ours, with that Prefect home; if it is new, Prefect takes its time to fill it."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "PYTEST_"))}
+    return env | {"PREFECT_HOME": str(home), "COLUMNS": "80"}
+
+
+@functools.cache
+def prefect_url():
+    """Return the address of a server that lives as long as this process: a run needs as long to start one as itself."""
+    from tasks.prefect_server import server_of_this_process
+
+    home = Path(os.environ["PREFECT_HOME"])
+    if not (home / "prefect.db").exists():  # else a run in this process has a server on it already
+        # Prefect keeps other things there too, which a test before may have made it write
+        shutil.copytree(prefect_home(), home, dirs_exist_ok=True)
+    server = server_of_this_process()
+    server.wait()
+    return server.url
+
+
+def prefect_home():
+    """Return a Prefect home whose database has its tables and no rows, to be copied."""
+
+    def make(home):
+        command = [Path(sys.executable).with_name("prefect"), "server", "database", "upgrade", "--yes"]
+        subprocess.run(command, env=bare_environment(home), check=True, capture_output=True)
+
+    return ready_made("prefect", make)

@@ -1,23 +1,19 @@
 """The command as installed, and a table such as users have."""
 
-import os
 import shutil
 import subprocess
 import sys
 from contextlib import chdir
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from ready_made import ready_made
+from ready_made import bare_environment, prefect_home, prefect_url
 
 from flows.cli import main
-from tasks.prefect_server import server_of_this_process
 
 AUCFLOW = Path(sys.executable).with_name("aucflow")
-PREFECT = AUCFLOW.with_name("prefect")
 
 
 def run(folder, *arguments, **more):
@@ -40,34 +36,6 @@ def environment(folder, **more):
     if not home.exists():
         shutil.copytree(prefect_home(), home)
     return bare_environment(home) | more
-
-
-def bare_environment(home):
-    """Return an environment without ours, with that Prefect home; if it is new, Prefect takes its time to fill it."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "PYTEST_"))}
-    return env | {"PREFECT_HOME": str(home), "COLUMNS": "80"}
-
-
-@cache
-def prefect_url():
-    """Return the address of a server that lives as long as this process: a run needs as long to start one as itself."""
-    home = Path(os.environ["PREFECT_HOME"])
-    if not (home / "prefect.db").exists():  # else a run in this process has a server on it already
-        # Prefect keeps other things there too, which a test before may have made it write
-        shutil.copytree(prefect_home(), home, dirs_exist_ok=True)
-    server = server_of_this_process()
-    server.wait()
-    return server.url
-
-
-def prefect_home():
-    """Return a Prefect home whose database has its tables and no rows, to be copied."""
-
-    def make(home):
-        command = [PREFECT, "server", "database", "upgrade", "--yes"]
-        subprocess.run(command, env=bare_environment(home), check=True, capture_output=True)
-
-    return ready_made("prefect", make)
 
 
 def children(pid):

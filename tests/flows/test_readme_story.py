@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from installed import AUCFLOW, bare_environment
+from installed import AUCFLOW
+from ready_made import bare_environment
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 STORY = README[README.index("## From nothing to a champion") : README.index("## Commands")]

@@ -11,8 +11,9 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from installed import AUCFLOW, children, claims, environment, prefect_url, run
+from installed import AUCFLOW, children, claims, environment, run
 from mlflow import MlflowClient
+from ready_made import prefect_url
 from sklearn.datasets import make_circles
 from sklearn.metrics import roc_auc_score
 

@@ -6,7 +6,8 @@ from contextvars import ContextVar
 
 import pytest
 from prefect import flow, task
-from prefect.testing.utilities import prefect_test_harness
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from ready_made import prefect_url
 
 from tasks.log import run_logger
 from tasks.threads import each
@@ -42,7 +43,10 @@ def test_what_a_step_logs_is_its_runs(caplog):
         search(1)
         search(2)
 
-    with prefect_test_harness(), caplog.at_level(logging.INFO, "prefect"):  # a command run here silenced it
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_url()}),
+        caplog.at_level(logging.INFO, "prefect"),
+    ):  # a command run here silenced it
         experiment()
     told = sorted(record.message for record in caplog.records if "left out" in record.message)
     assert told == [f"left out: {fold} by {workers}" for fold in (0, 1) for workers in (1, 2)]
