@@ -18,6 +18,7 @@ from tasks.flow_runs import AS_TEXT, claim_flow_run
 from tasks.log import run_logger
 from tasks.report import write_report
 from tasks.retraining import (
+    NEW_PROFILE,
     PROFILE,
     PROFILED,
     Opponent,
@@ -116,6 +117,8 @@ def decide_and_log(
     if made.profile is not None:
         log_text(run, PROFILE, json.dumps(made.profile.as_dict()))
         log_text(run, PROFILED, as_text(made.row_keys))
+    if made.new_profile is not None:
+        log_text(run, NEW_PROFILE, json.dumps(made.new_profile.as_dict()))
     return made.decision
 
 

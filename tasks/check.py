@@ -23,12 +23,18 @@ SEPARATES = 0.999  # a column whose AUC alone is above this, or below one minus 
 NEARLY_ALL = 0.999  # a column with this share of one value, and others beside it, is nearly constant
 ASCENDS = 0.99  # a column of which this share of steps from row to row goes one way is a clock, or a counter
 SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the classes
-# the last word of a name says what it is: an event time is a time, a day charge is a charge
+# the last word of a name says what it is, beside a unit: an event time is a time, a day charge is a charge; a date or
+# a timestamp is one of whatever
 CLOCK = re.compile(
-    r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)([^a-z]+(utc|unix|m?s))?[^a-z]*$", re.I
+    r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)"
+    r"([^a-z]+(utc|gmt|local|unix|epoch|[munp]?s|secs?|seconds?|min|minutes?|h|hours?))?[^a-z]*$"
+    r"|^[^a-z]*(date|datetime|timestamp)([^a-z]|$)",
+    re.IGNORECASE,
 )
 ISO_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?\s*$")
 IDENTIFIER = re.compile(r"(?i:(^|[^a-z])id([^a-z]|$))|[a-z]I[dD]$")  # id, row_id, customerId
+MANY = 5  # positives of one value: of so many each one's own label matters little
+BY_DESIGN = 5  # times as many copies as there are by chance
 RANKS = 3.0  # standard errors of an AUC that chance does not reach
 IDENTIFIED = 20  # rows: of fewer, whole numbers may all differ by chance
 UNITS = re.compile(r"[€$£¥%]|\b(?:EUR|USD|GBP|CHF|JPY)\b", re.IGNORECASE)
@@ -281,8 +287,9 @@ def _is_identifier(column: pd.Series, name: str, y: np.ndarray) -> bool:
 def hidden_copies(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
     """Count the rows that only whole numbers or texts that differ in (nearly) every row keep from being copies.
 
-    A division that keeps copies together cannot see these. No row counts where the other columns have few values, and
-    rows are alike by chance. ``known`` are columns that have a finding of their own already.
+    A division that keeps copies together cannot see these. No row counts where the other columns have few values and
+    rows are alike by chance: hardly fewer of them are once each of these columns is shuffled by itself. ``known`` are
+    columns that have a finding of their own already.
     """
     if not isinstance(table.X, pd.DataFrame) or len(table.X) < IDENTIFIED:
         return None
@@ -294,6 +301,10 @@ def hidden_copies(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
     hidden, distinct = _copies(rows), len(np.unique(rows))
     seen = _copies(row_keys(table.X.drop(columns=[*known])))
     if hidden <= seen or max(others[name].nunique() for name in others) < distinct / 2:
+        return None
+    rng = np.random.default_rng(0)
+    shuffled = pd.DataFrame({name: rng.permutation(others[name].to_numpy()) for name in others})
+    if hidden < BY_DESIGN * (_copies(row_keys(shuffled)) + 1):
         return None
     one = len(keys) == 1
     message = (
@@ -307,11 +318,16 @@ def hidden_copies(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
 
 def _differs_everywhere(column: pd.Series) -> bool:
     """Tell whether a column of texts or whole numbers has another value in (nearly) every row."""
-    if column.dtype != object:
-        values = column.to_numpy()
-        if not (np.isfinite(values) & (values == np.floor(values))).all():
+    for part in (column[:1000], column):  # most columns are told by their beginning
+        if column.dtype != object and not _is_whole(part.to_numpy()):
             return False
-    return bool(column.nunique() >= NEARLY_ALL * len(column))
+        if part.nunique() < NEARLY_ALL * len(part):
+            return False
+    return True
+
+
+def _is_whole(values: np.ndarray) -> bool:
+    return bool((np.isfinite(values) & (values == np.floor(values))).all())
 
 
 def _goes_one_way(values: np.ndarray) -> bool:
@@ -339,7 +355,8 @@ def separating_columns(table: Table, base: int = 1) -> Finding | None:
     one = len(names) == 1
     message = (
         f"{len(names):,} {_plural(len(names), 'column')} alone {'separates' if one else 'separate'} the classes "
-        f"({_listed(names)}; single-column AUC above {SEPARATES} or below {1 - SEPARATES:.3f}): a leak of the label? "
+        f"({_listed(names)}; single-column AUC above {SEPARATES} or below {1 - SEPARATES:.3f}, by its order or by what "
+        f"other rows of the same value are): a leak of the label? "
         f"Drop {'it' if one else 'them'} unless known before the outcome."
     )
     return Finding("separating_column", "warning", message, len(names), tuple(names))
@@ -350,8 +367,12 @@ def _separates(column: pd.Series, y: np.ndarray) -> bool:
     missing = column.isna().to_numpy()
     if missing.any() and _ranks(missing.astype(float), y):
         return True
-    ranked = column.dtype != object and _separates_by_rank(column, missing, y)
-    return ranked or _separates_by_value(column, missing, y)
+    if column.dtype == object:
+        return _separates_by_value(column, missing, y)
+    if _separates_by_rank(column, missing, y):
+        return True
+    given = column.to_numpy()[~missing]
+    return _is_whole(given[:1000]) and _is_whole(given) and _separates_by_value(column, missing, y)
 
 
 def _separates_by_rank(column: pd.Series, missing: np.ndarray, y: np.ndarray) -> bool:
@@ -364,15 +385,16 @@ def _separates_by_rank(column: pd.Series, missing: np.ndarray, y: np.ndarray) ->
 def _separates_by_value(column: pd.Series, missing: np.ndarray, y: np.ndarray) -> bool:
     """Tell whether the class of a row is that of the others with its value, a code or a name, a gap being one too.
 
-    A row is scored by the share of positives among the others: with its own label counted, values of few rows would
-    separate a handful of positives whatever they are.
+    A row is scored by the share of positives with its value; where these are few, without its own label, for values of
+    few rows would separate a handful of positives whatever they are.
     """
     codes, values = pd.factorize(column)
     if 5 * len(values) > len(codes):  # values that hardly repeat
         return False
     codes = np.where(missing, len(values), codes)
-    others, positive = np.bincount(codes)[codes] - 1, np.bincount(codes, y > 0)[codes] - (y > 0)
-    rates = np.where(others > 0, positive / np.maximum(others, 1), np.mean(y > 0))
+    rows, positive = np.bincount(codes)[codes], np.bincount(codes, y > 0)[codes]
+    of_others = np.where(rows > 1, (positive - (y > 0)) / np.maximum(rows - 1, 1), np.mean(y > 0))
+    rates = np.where(positive >= MANY, positive / rows, of_others)
     return bool(auc(y, rates) > SEPARATES)  # not below 1 - SEPARATES: a row's own label is left out of its rate
 
 

@@ -8,13 +8,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from aucsolvers.metrics import auc, delong, delong_paired, gmean
 from tasks.drift import (
+    ROWS_A_BIN,
     ScoreProfile,
     bins_for,
     bins_held,
@@ -22,7 +23,6 @@ from tasks.drift import (
     ks_at_most,
     ks_by_chance,
     psi,
-    psi_at_most,
     psi_by_chance,
 )
 from tasks.errors import BadInput, nearest
@@ -46,7 +46,7 @@ CHECKS = (
     "separating_column",
     "text_column",
 )
-BEYOND_CHANCE = 0.99  # confidence with which a drift of few new rows is none by chance
+BEYOND_CHANCE = 0.99  # the confidence with which few new rows of another kind are not so by chance
 LEAKS = ("separating_column", "clock_column")
 
 
@@ -64,10 +64,12 @@ class Rules(Strict):
     min_gmean: float = Field(default=0.5, ge=0, le=1, strict=True)  # a coin has 0.5
     # Drift of the champion's scores since its training; null leaves a rule out. Normal scores that move by half a
     # standard deviation have a PSI of 0.25 and a Kolmogorov-Smirnov statistic of 0.2. Of fewer than about 60 held-out
-    # rows chance alone makes a statistic of 0.2: allow more there. Of a file that grows the new rows are judged, and
-    # where they are few they may have what chance makes of so few.
+    # rows chance alone makes a statistic of 0.2: allow more there.
     max_psi: float | None = Field(default=0.25, ge=0, allow_inf_nan=False, strict=True)
     max_ks: float | None = Field(default=0.2, ge=0, le=1, strict=True)
+    # The same of the rows alone that have come since, or what chance makes of so few: a batch of another kind is to be
+    # seen, seasons and batches that differ a little are to pass. Normal scores that move by 1.35 standard deviations.
+    max_ks_new: float | None = Field(default=0.5, ge=0, le=1, strict=True)
     min_positives: int = Field(default=10, ge=1, strict=True)  # among the held-out rows
     data_checks: tuple[str, ...] = LEAKS  # findings that stop a promotion: their kinds, or warning, or info
 
@@ -88,7 +90,8 @@ class Contender:
     scores: np.ndarray
     threshold: float
     profile: ScoreProfile | None = None  # on the day of its training; drift is measured from the champion's
-    new: np.ndarray | None = None  # which rows are none of those of that profile; None: none is known to be
+    new: np.ndarray | None = None  # which rows are none of those of that profile; None: nobody knows
+    new_profile: ScoreProfile | None = None  # of those of that day that were new then
     earlier_auc: float | None = None  # on the held-out rows of its own time
 
 
@@ -138,6 +141,7 @@ def decide(
         judged += [_min_auc(rules, y, challenger), _min_gmean(rules, y, challenger)]
         if champion is not None:
             judged += [_non_inferiority(rules, y, challenger, champion), *_drift(rules, champion)]
+            judged += _new_rows(rules, champion)
     failed = next((found for found in judged if not found.passed), None)
     reason = _summary(judged, champion is None) if failed is None else failed.reason
     return Decision(failed is None, reason, tuple(judged))
@@ -267,11 +271,7 @@ def _non_inferiority(rules: Rules, y: np.ndarray, challenger: Contender, champio
 
 
 def _drift(rules: Rules, champion: Contender) -> Iterator[Judged]:
-    """Yield how far the champion's scores have moved since its training: the model is the same, so the rows drifted.
-
-    Where some of the rows have come since, it is measured on them alone: the others' scores are those of that day. They
-    may be few, and what is within the reach of chance is then no drift.
-    """
+    """Yield how far the champion's scores have moved since its training: the model is the same, so the rows drifted."""
     for rule, limit in (("max_psi", rules.max_psi), ("max_ks", rules.max_ks)):
         if limit is None:
             continue
@@ -279,40 +279,56 @@ def _drift(rules: Rules, champion: Contender) -> Iterator[Judged]:
             reason = f"The champion has no profile of its earlier scores to measure drift from; {rule}: null goes on."
             yield Judged(rule, False, None, limit, reason)
             continue
-        scores, now, allowed = champion.scores, f"its {len(champion.scores):,} now", f"{limit:g} is allowed"
-        new = np.ones(len(scores), dtype=bool) if champion.new is None else champion.new
-        some_are_new = 0 < new.sum() < len(new)
-        if some_are_new:
-            scores, now = scores[new], f"those of the {new.sum():,} rows of {len(new):,} that are new"
-        found = _measured(rule, champion.profile, scores)
-        if some_are_new and found.at_most > limit:
-            limit = found.at_most
-            allowed = f"{limit:.4f} is allowed, beyond which chance goes once in a hundred times"
+        name, value, chance = _measured(rule, champion.profile, champion.scores)
         reason = (
-            f"From the champion's {champion.profile.n_rows:,} held-out scores of its own day to {now} the {found.name} "
-            f"is {found.value:.4f} (about {found.mean:.2g} by chance), at most {allowed}."
+            f"From the champion's {champion.profile.n_rows:,} held-out scores of its own day to its "
+            f"{len(champion.scores):,} now the {name} is {value:.4f} (about {chance:.2g} by chance), at most {limit:g} "
+            "is allowed."
         )
-        yield Judged(rule, found.value <= limit, found.value, limit, reason)
+        yield Judged(rule, value <= limit, value, limit, reason)
 
 
-class _Measured(NamedTuple):
-    """A measure of drift: its value, and where nothing has drifted its mean, and what it stays below."""
-
-    name: str
-    value: float
-    mean: float
-    at_most: float
-
-
-def _measured(rule: str, profile: ScoreProfile, scores: np.ndarray) -> _Measured:
+def _measured(rule: str, profile: ScoreProfile, scores: np.ndarray) -> tuple[str, float, float]:
+    """Return a measure's name, its value, and its mean where nothing has drifted."""
     rows = len(scores)
     if rule == "max_ks":
-        value, mean = kolmogorov_smirnov(profile, scores), ks_by_chance(profile, rows)
-        return _Measured("Kolmogorov-Smirnov statistic", value, mean, ks_at_most(profile, rows, BEYOND_CHANCE))
+        return "Kolmogorov-Smirnov statistic", kolmogorov_smirnov(profile, scores), ks_by_chance(profile, rows)
     bins = bins_for(min(profile.n_rows, rows))
-    value, mean = psi(profile, scores, bins), psi_by_chance(profile, rows, bins)
-    name = f"population stability index in {bins_held(profile, bins)} bins"
-    return _Measured(name, value, mean, psi_at_most(profile, rows, BEYOND_CHANCE, bins))
+    name = f"population stability index in {max(2, bins_held(profile, bins))} bins"
+    return name, psi(profile, scores, bins), psi_by_chance(profile, rows, bins)
+
+
+def _new_rows(rules: Rules, champion: Contender) -> Iterator[Judged]:
+    """Yield how far the scores of the rows that have come since are from those of the champion's day.
+
+    Among the rows of that day, whose scores are what they were, a batch of another kind would drown. Rows such as those
+    that were new then are no surprise either: what was accepted once is not refused again. Of rows so few that they may
+    be anything by chance nothing is told.
+    """
+    limit, new = rules.max_ks_new, champion.new
+    if limit is None or champion.profile is None or new is None or not new.any():
+        return
+    scores, then = champion.scores[new], champion.profile.n_rows
+    since = {f"the champion's {then:,} held-out scores of its own day": champion.profile}
+    if champion.new_profile is not None and champion.new_profile.n_rows >= ROWS_A_BIN:
+        since[f"the champion's {champion.new_profile.n_rows:,} scores of what was new on its own day"] = (
+            champion.new_profile
+        )
+    ranked = []
+    for words, profile in since.items():
+        allowed = max(limit, ks_at_most(profile, len(scores), BEYOND_CHANCE))
+        if allowed < 1.0:
+            ranked.append((kolmogorov_smirnov(profile, scores), allowed, words, profile))
+    if not ranked:
+        return
+    value, allowed, words, profile = min(ranked, key=lambda one: one[0] - one[1])
+    few = "" if allowed == limit else ", beyond which chance goes once in a hundred times"
+    reason = (
+        f"From {words} to those of the {len(scores):,} rows of {len(new):,} that are new since, the Kolmogorov-Smirnov "
+        f"statistic is {value:.4f} (about {ks_by_chance(profile, len(scores)):.2g} by chance), at most {allowed:.4g} "
+        f"is allowed{few}."
+    )
+    yield Judged("max_ks_new", value <= allowed, value, allowed, reason)
 
 
 # Words ------------------------------------------------------------------------------------------------------------

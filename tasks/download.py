@@ -8,7 +8,7 @@ from tasks.arrays import IDX_TYPES, labels_beside
 from tasks.convert import convert
 from tasks.datasets import DatasetEntry, check_counts, entries, find
 from tasks.errors import BadInput, RunFailed, nearest
-from tasks.fetch import Fetched, fetch
+from tasks.fetch import Fetched, fetch, keep, take_back
 from tasks.files import (
     UTF_8_MARK,
     UTF_16_MARKS,
@@ -68,6 +68,8 @@ def _of_catalogue(name: str, key: str, offline: bool, update_lock: bool, lock: L
         fetched = fetch(remote, known, offline, update_lock)
         if fetched.origin != "cache" or known != fetched.sha256:
             new.append((remote, fetched))
+        else:
+            keep(fetched)
         origin = (lock.url(remote.path) if known == fetched.sha256 else None) or fetched.origin
         files.append(RawFile(name, fetched.path, entry.format, origin, fetched.sha256, fetched.size_bytes))
     raw = joined(files)
@@ -75,6 +77,7 @@ def _of_catalogue(name: str, key: str, offline: bool, update_lock: bool, lock: L
         _refuse_another(key, entry, raw, [fetched for _, fetched in new])
     for remote, fetched in new:
         lock.record_file(remote.path, fetched)
+        keep(fetched)
     return raw
 
 
@@ -83,18 +86,17 @@ def _refuse_another(key: str, entry: DatasetEntry, raw: RawFile, new: list[Fetch
     try:
         check_counts(key, entry, convert.fn(raw, entry.conversion.as_rule(entry.target, None, entry.drop)))
     except BadInput as error:
-        fetched = [file for file in new if file.origin != "cache"]
-        for file in fetched:
-            file.path.unlink(missing_ok=True)
+        for file in new:
+            take_back(file)
+        fetched = [file.origin for file in new if file.origin != "cache"]
+        there = [str(file.path) for file in new if file.origin == "cache"]
+        more = f" In the cache there was {', '.join(there)}: if you did not put it there, remove it." if there else ""
         if fetched:
             raise RunFailed(
-                f"{key}: expected the data set of the catalogue from {fetched[0].origin}, got something else, which is "
-                f"not kept: {error}"
+                f"{key}: expected the data set of the catalogue from {', '.join(fetched)}, got something else, which "
+                f"is not kept: {error}{more}"
             ) from None
-        raise BadInput(
-            f"{error} The file is {new[0].path}, in the cache: if you did not put it there, remove it to have it "
-            "fetched again."
-        ) from None
+        raise BadInput(f"{error}{more}") from None
 
 
 def _known(format: str) -> str:

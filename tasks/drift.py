@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.special import kolmogi
-from scipy.stats import chi2
 
 from tasks.errors import BadInput
 
@@ -24,8 +23,6 @@ SCHEMA = "aucflow-scores/1"
 KNOTS = 500  # a profile is wrong by less than one part in so many
 BINS = 10
 ROWS_A_BIN = 20
-DISTINCT = 0.95  # rows of which fewer are different from each other may be met again by chance
-STILL_THERE = 0.99  # of the earlier rows: the file has grown
 
 
 @dataclass(frozen=True)
@@ -109,19 +106,15 @@ def kolmogorov_smirnov(expected: ScoreProfile, actual: np.ndarray) -> float:
 def new_rows(known: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """Return True for the rows that are not the known ones, by the keys of both: of copies as many are as there were.
 
-    Where many of the known rows are copies of each other, another row may look like one of them by chance, and those
-    that do not would be odd ones. There rows are told apart only if (nearly) all the known ones are still there;
-    otherwise each counts as new.
+    So of a file that grows, or a window that moves along, those that have come. Of rows with few values, of which a
+    wholly other file has as many, those are new of which there are more than there were.
     """
     distinct, counts = np.unique(known, return_counts=True)
     if not len(distinct):
         return np.ones(len(keys), dtype=bool)
     at = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
     of_known = np.where(distinct[at] == keys, counts[at], 0)
-    old = pd.Series(keys).groupby(keys).cumcount().to_numpy() < of_known
-    if len(distinct) < DISTINCT * len(known) and np.count_nonzero(old) < STILL_THERE * len(known):
-        return np.ones(len(keys), dtype=bool)
-    return ~old
+    return pd.Series(keys).groupby(keys).cumcount().to_numpy() >= of_known
 
 
 def ks_by_chance(expected: ScoreProfile, n_rows: int) -> float:
@@ -171,12 +164,6 @@ def psi_by_chance(expected: ScoreProfile, n_rows: int, bins: int = BINS) -> floa
     one: of those that are left where quantiles coincide.
     """
     return (bins_held(expected, bins) - 1) * (1.0 / expected.n_rows + 1.0 / n_rows)
-
-
-def psi_at_most(expected: ScoreProfile, n_rows: int, confidence: float, bins: int = BINS) -> float:
-    """Return what the index of such rows stays below by chance with that confidence (large samples)."""
-    free = bins_held(expected, bins) - 1
-    return float(chi2.ppf(confidence, free)) * (1.0 / expected.n_rows + 1.0 / n_rows) if free else 0.0
 
 
 def bins_held(expected: ScoreProfile, bins: int) -> int:

@@ -48,6 +48,7 @@ class Fetched:
     origin: str
     sha256: str
     size_bytes: int
+    before: Path | None = None  # where the file lies that it replaced, until `keep` or `take_back`
 
 
 class Mismatch(RunFailed):
@@ -101,33 +102,62 @@ def fetch(remote: Remote, expected: str | None = None, offline: bool = False, ac
             return Fetched(target, "cache", expected, target.stat().st_size)  # also where nothing may be written
         target.parent.mkdir(parents=True, exist_ok=True)
         with locked(Path(f"{target}.lock"), LOCK_S, lambda: busy):
-            origin = _bring_anew(remote, target, offline) if accept else _bring_once(remote, target, expected, offline)
+            if accept:
+                origin, before = _bring_anew(remote, target, offline)
+            else:
+                origin, before = _bring_once(remote, target, expected, offline), None
             digest = file_sha256(target)
             if expected not in (None, digest) and not accept:
                 raise Mismatch(
                     f"{remote.path}: expected contents with SHA-256 {expected}, as locked, got {digest} in the cache. "
-                    f"Remove {target} to have it fetched again; if you put it there, and accept the change, run "
-                    "`aucflow data get` with --update-lock."
+                    f"Remove {target} to have it fetched again, or run `aucflow data get` with --update-lock to accept "
+                    "what the mirror or the publisher has now, or this file if neither can be asked."
                 )
-            return Fetched(target, origin, digest, target.stat().st_size)
+            return Fetched(target, origin, digest, target.stat().st_size, before)
     except OSError as error:
         raise RunFailed(
             f"{remote.path}: expected to write {target.parent}, got: {error.strerror or error}. Set AUCFLOW_HOME."
         ) from None
 
 
+def keep(file: Fetched) -> None:
+    """Give up what a fetched file has replaced."""
+    if file.before is not None:
+        file.before.unlink(missing_ok=True)
+
+
+def take_back(file: Fetched) -> None:
+    """Have the cache as it was before a file was fetched, unless another process has fetched another since."""
+    with locked(Path(f"{file.path}.lock"), LOCK_S, lambda: f"{file.path}: another process is fetching it."):
+        is_this = file.origin != "cache" and file.path.exists() and file_sha256(file.path) == file.sha256
+        if is_this and file.before is not None:
+            os.replace(file.before, file.path)
+        elif is_this:
+            file.path.unlink()
+        keep(file)
+
+
 def _bring_once(remote: Remote, target: Path, expected: str | None, offline: bool) -> str:
     return "cache" if target.exists() else _bring(remote, target, expected, offline)
 
 
-def _bring_anew(remote: Remote, target: Path, offline: bool) -> str:
-    """Bring what is published now, whatever the cache holds; only where nobody has it, the cache's own is to do."""
+def _bring_anew(remote: Remote, target: Path, offline: bool) -> tuple[str, Path | None]:
+    """Bring what is published now, whatever the cache holds; only where nobody has it, the cache's own is to do.
+
+    Return where it came from, and where the file is kept that it replaced, if there was one.
+    """
+    before = None
+    if target.exists():
+        before = target.with_name(f"{target.name}.before")
+        shutil.copyfile(target, before)
     try:
-        return _bring(remote, target, None, offline)
-    except Absent:
-        if not target.exists():
-            raise
-        return "cache"
+        return _bring(remote, target, None, offline), before
+    except BaseException as error:
+        if before is not None:
+            before.unlink()
+            if isinstance(error, Absent):
+                return "cache", None
+        raise
 
 
 def _bring(remote: Remote, target: Path, expected: str | None, offline: bool) -> str:
@@ -250,7 +280,9 @@ def _index(place: str) -> dict[str, str]:
         except (UnicodeDecodeError, csv.Error) as error:
             raise RunFailed(f"expected the mirror's index.csv to be a table in UTF-8, got: {error}") from None
     if rows and not {"file", "sha256"} <= rows[0].keys():
-        raise RunFailed("expected columns file and sha256 in the mirror's index.csv, got others")
+        raise RunFailed(
+            "expected columns file and sha256 in the mirror's index.csv, got others: mend it or remove it there"
+        )
     return {row["file"]: row["sha256"].lower() for row in rows if row.get("file") and row.get("sha256")}
 
 

@@ -8,11 +8,12 @@ data. Where too few are left, or the champion cannot be used at all, it stays, a
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -58,6 +59,7 @@ from tasks.verify import data_sections, found_again, where_they_lie
 HELD_OUT = 0.25
 PROFILE = "score_profile.json"  # of the held-out rows' scores on the day of training: what drift is measured from
 PROFILED = "score_profile_rows.txt"  # those rows' keys, in hex, a line each: whatever else is held out has come since
+NEW_PROFILE = "score_profile_new.json"  # of those of them alone that had come since the champion's day
 CHANGED = {
     "data_sha256": "the data",
     "config_sha256": "the config",
@@ -181,6 +183,7 @@ class Challenge:
 
     decision: Decision
     profile: ScoreProfile | None
+    new_profile: ScoreProfile | None  # of the rows alone that have come since the champion's day
     row_keys: np.ndarray  # of the held-out rows
 
 
@@ -205,7 +208,14 @@ def challenge(
     for judged in decision.judged:
         run_logger().info("%s: %s", "passed" if judged.passed else "failed", judged.reason)
     run_logger().info("%s: %s", "promoted" if decision.promote else "not promoted", decision.reason)
-    return Challenge(decision, ScoreProfile.of(scores) if np.isfinite(scores).all() else None, lasting_keys(X))
+    new = None if opponent is None or opponent.contender is None else opponent.contender.new
+    return Challenge(
+        decision, _profile(scores), None if new is None else _profile(challenger.scores[new]), lasting_keys(X)
+    )
+
+
+def _profile(scores: np.ndarray) -> ScoreProfile | None:
+    return ScoreProfile.of(scores) if len(scores) and np.isfinite(scores).all() else None
 
 
 def _decision(
@@ -258,9 +268,9 @@ def meet_champion(
         return Opponent(champion, held_out.test, (fair,), None)
     scores = np.asarray(model.ranker.predict(X), dtype=np.float64)[unseen]
     earlier = manifest["folds"][-1].get("test", {}).get("auc")
-    profile, known = read_profile(client, manifest)
-    new = None if known is None else new_rows(known, lasting_keys(X))[unseen]
-    contender = Contender(scores, model.ranker.threshold, profile, new, earlier)
+    kept = read_profiles(client, manifest)
+    new = None if kept.row_keys is None else new_rows(kept.row_keys, lasting_keys(X))[unseen]
+    contender = Contender(scores, model.ranker.threshold, kept.profile, new, kept.new_profile, earlier)
     return Opponent(champion, held_out.test[unseen], (fair,), contender)
 
 
@@ -286,25 +296,45 @@ def _bring(client: MlflowClient, champion: Version) -> tuple[KeptModel, dict[str
     return model, manifest
 
 
-def read_profile(client: MlflowClient, manifest: dict[str, Any]) -> tuple[ScoreProfile | None, np.ndarray | None]:
-    """Return the profile that a retraining kept of its challenger's scores, and the keys of the rows that it is of.
+class Profiles(NamedTuple):
+    """What a retraining kept of its challenger's scores, beside the decision; None what it did not, or is gone."""
 
-    Both are beside the decision; of one of earlier days there are no keys, and what cannot be read is None.
-    """
+    profile: ScoreProfile | None = None
+    new_profile: ScoreProfile | None = None
+    row_keys: np.ndarray | None = None
+
+
+def read_profiles(client: MlflowClient, manifest: dict[str, Any]) -> Profiles:
+    """Return what a retraining kept of its challenger's scores; retrainings of earlier days kept the first alone."""
     try:
         retraining = client.get_run(manifest["run"]["parents"][-1])
         with artifact_folder(retraining.info.artifact_uri) as folder:
-            profile = ScoreProfile.from_dict(json.loads((folder / PROFILE).read_bytes()))
-            return profile, _read_keys(folder / PROFILED, profile.n_rows)
-    except (MlflowException, OSError, LookupError, ValueError) as error:
+            profile = _read(folder / PROFILE, _as_profile)
+            if profile is None:
+                return Profiles()
+            keys = _read(folder / PROFILED, partial(_as_keys, profile.n_rows)) if (folder / PROFILED).exists() else None
+            new = _read(folder / NEW_PROFILE, _as_profile) if (folder / NEW_PROFILE).exists() else None
+            return Profiles(profile, new, keys)
+    except (MlflowException, OSError, LookupError) as error:
         run_logger().warning("the champion's %s cannot be read: %s", PROFILE, error)
-        return None, None
+        return Profiles()
 
 
-def _read_keys(file: Path, n_rows: int) -> np.ndarray | None:
-    if not file.exists():
+def _read(file: Path, parse_text: Callable[[str], Any]) -> Any:
+    """Return what is in a file, None if that cannot be read."""
+    try:
+        return parse_text(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        run_logger().warning("the champion's %s cannot be read: %s", file.name, error)
         return None
-    keys = np.frombuffer(bytes.fromhex(file.read_text(encoding="utf-8")), dtype=">u8").astype(np.uint64)
+
+
+def _as_profile(text: str) -> ScoreProfile:
+    return ScoreProfile.from_dict(json.loads(text))
+
+
+def _as_keys(n_rows: int, text: str) -> np.ndarray:
+    keys = np.frombuffer(bytes.fromhex(text), dtype=">u8").astype(np.uint64)
     if len(keys) != n_rows:
         raise BadInput(f"Expected the keys of {n_rows:,} rows in {PROFILED}, got {len(keys):,}.")
     return keys

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from tasks.datasets import find
+
 SONAR_SHA = "5d820b62d9873f13b283738971b02aef67900fcd98b310c8e77eca3d0dc53daa"
 
 
@@ -130,8 +132,33 @@ class TestNotTheDataSet:
         place.parent.mkdir(parents=True)
         place.write_bytes((mirror / "libsvm" / "sonar_scale").read_bytes()[:-5000])
         code, _, err = aucflow("data", "get", "sonar", "--offline")
-        assert code == 2 and f"The file is {place}, in the cache: if you did not put it there, remove it" in err
+        assert code == 2 and f"In the cache there was {place}: if you did not put it there, remove it." in err
         assert place.exists() and not (tmp_path / "home" / "datasets.lock").exists()
+
+    def test_what_was_there_before_comes_back(self, mirrored, small, mirror, tmp_path):
+        """A change that is no data set took the good file with it."""
+        small("sonar_scale")
+        assert mirrored("data", "get", "sonar")[0] == 0
+        small("sonar_scale", lines=150)
+        assert mirrored("data", "get", "sonar", "--update-lock")[0] == 1
+        place = tmp_path / "home" / "data" / "libsvm" / "sonar_scale"
+        assert place.read_bytes() == (mirror / "libsvm" / "sonar_scale").read_bytes()
+        assert mirrored("data", "get", "sonar", "--offline")[0] == 0
+        small("sonar_scale")
+        assert mirrored("data", "get", "sonar", "--update-lock")[0] == 0
+        assert {path.name for path in place.parent.iterdir()} <= {"sonar_scale", "sonar_scale.lock"}
+
+    def test_of_two_files_those_of_the_cache_are_named(self, aucflow, mirror, tmp_path, monkeypatch):
+        monkeypatch.setattr("tasks.lockfile.SHIPPED", tmp_path / "none.lock")
+        images, labels = (remote.path for remote in find("mnist_test").remotes)
+        place = tmp_path / "home" / "data" / images
+        place.parent.mkdir(parents=True)
+        place.write_bytes(b"no images")
+        monkeypatch.setenv("AUCFLOW_MIRROR", str(mirror))
+        code, _, err = aucflow("data", "get", "mnist_test")
+        assert code == 1 and f"from mirror:{labels}" in err and f"In the cache there was {place}:" in err
+        place.unlink()
+        assert aucflow("data", "get", "mnist_test")[0] == 0
 
     def test_accepting_asks_the_mirror_and_not_a_damaged_cache(self, mirrored, tmp_path):
         mirrored("data", "get", "sonar")
@@ -139,7 +166,7 @@ class TestNotTheDataSet:
         whole = place.read_bytes()
         place.write_bytes(whole.replace(b"0.", b"1.", 1))
         code, _, err = mirrored("data", "get", "sonar")
-        assert code == 1 and f"in the cache. Remove {place} to have it fetched again" in err
+        assert code == 1 and f"in the cache. Remove {place} to have it fetched again, or run" in err
         assert mirrored("data", "get", "sonar", "--update-lock")[0] == 0
         assert place.read_bytes() == whole
 

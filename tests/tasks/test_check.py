@@ -137,6 +137,25 @@ def test_values_of_few_rows_separate_no_handful_of_positives(checked, kind):
     assert "separating_column" not in checked(frame)
 
 
+def test_one_exception_hides_no_leak(checked):
+    """Its own label left out, the one negative that is "paid" would be ranked above all positives."""
+    frame = noise(1000)
+    frame["y"] = np.arange(1000) % 10 == 0
+    frame["state"] = np.where(frame["y"], "paid", "open")
+    frame.loc[1, "state"] = "paid"
+    assert checked(frame)["separating_column"].columns == ("state",)
+
+
+def test_an_amount_that_repeats_is_no_code(checked):
+    """Rows of a household have one income and one label: the income itself tells nothing."""
+    rng = np.random.default_rng(2)
+    households = rng.permutation(np.repeat(np.arange(75), 8))
+    frame = pd.DataFrame({"a": rng.normal(size=600), "income": rng.lognormal(8, 1, 75).round(2)[households]})
+    frame["y"] = (rng.random(75) < 0.3)[households]
+    assert "separating_column" not in checked(frame)
+    assert checked(frame.assign(household=households + 500))["separating_column"].columns == ("household",)
+
+
 def test_a_name_for_each_row_is_an_identifier_and_no_leak(checked):
     findings = checked(noise(200).assign(who=[f"person {i}" for i in range(200)]))
     assert set(findings) == {"text_column"}
@@ -284,7 +303,21 @@ class TestClocks:
         frame = self.drifting(**{name: np.arange(200.0)}).sample(frac=1.0, random_state=0)
         assert checked(frame)["clock_column"].columns == (name,)
 
-    @pytest.mark.parametrize("name", ["time (s)", "Time_ms", "login timestamp_utc", "year 2"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "time (s)",
+            "Time_ms",
+            "login timestamp_utc",
+            "year 2",
+            "time_seconds",
+            "time_h",
+            "timestamp_ns",
+            "date_account_created",
+            "Date of purchase",
+            "timestamp_first_active",
+        ],
+    )
     def test_a_unit_or_a_number_behind_it_changes_nothing(self, checked, name):
         frame = self.drifting(**{name: np.arange(200.0)}).sample(frac=1.0, random_state=0)
         assert checked(frame)["clock_column"].columns == (name,)
@@ -375,9 +408,15 @@ class TestHiddenCopies:
 
     def test_rows_of_few_values_are_alike_by_chance(self, checked):
         rng = np.random.default_rng(3)
-        few = pd.DataFrame({name: rng.integers(4, size=300) for name in "abc"})
-        few["y"] = rng.random(300) < 0.3
-        assert "hidden_copies" not in checked(few.assign(cents=rng.permutation(9000)[:300]))
+        cents = rng.permutation(9000)[:300]
+        for others in (
+            {name: rng.integers(4, size=300) for name in "abc"},
+            {"age": rng.integers(18, 80, 300)},
+            {"age": rng.integers(18, 90, 300), "sex": rng.integers(2, size=300)},
+            {"day": rng.integers(500, size=300), "flag": rng.random(300) < 0.02},
+        ):
+            frame = pd.DataFrame(others).assign(cents=cents, y=rng.random(300) < 0.3)
+            assert "hidden_copies" not in checked(frame)
 
     def test_without_copies_there_are_none(self, checked):
         assert "hidden_copies" not in checked(

@@ -440,44 +440,74 @@ def test_a_threshold_must_be_finite(threshold):
         decide(Rules(), np.array([1, -1]), contender([1.0, 0.0]), contender([1.0, 0.0], threshold))
 
 
-def test_drift_is_that_of_the_rows_that_have_come_since(contest):
-    """A tenth of the rows are new and quite others: among the old ones, whose scores are as they were, they drown."""
-    y, challenger, _ = contest
-    rng = np.random.default_rng(3)
-    then = rng.normal(size=450)
-    scores = np.concatenate([then, rng.normal(4.0, 1.0, 50)])
-    new = np.arange(500) >= 450
-    champion = contender(scores, profile=ScoreProfile.of(then))
-    for rule in ("max_ks", "max_psi"):
-        assert of(decide(Rules(), y, challenger, champion), rule).passed, "where nobody knows which are new"
-        found = of(decide(Rules(), y, challenger, replace(champion, new=new)), rule)
-        assert not found.passed and "to those of the 50 rows of 500 that are new the" in found.reason
-    ks = of(decide(Rules(), y, challenger, replace(champion, new=new)), "max_ks")
-    assert ks.value == pytest.approx(ks_2samp(then, scores[new]).statistic)
+class TestNewRows:
+    """A batch of another kind among rows of the champion's day, whose scores are what they were."""
 
+    def champion(self, rng, n_new, shift, n_then=450, accepted=None):
+        then = rng.normal(size=n_then)
+        scores = np.concatenate([then, rng.normal(shift, 1.0, n_new)])
+        new = np.arange(len(scores)) >= n_then
+        before = None if accepted is None else ScoreProfile.of(rng.normal(accepted, 1.0, 40))
+        return contender(scores, profile=ScoreProfile.of(then), new=new, new_profile=before)
 
-@pytest.mark.parametrize("n_new", [5, 20, 60])
-@pytest.mark.parametrize("rule", ["max_ks", "max_psi"])
-def test_few_new_rows_are_allowed_what_chance_makes_of_them(contest, rule, n_new):
-    y, challenger, _ = contest
-    rng = np.random.default_rng(n_new)
-    new, refused = np.arange(500) >= 500 - n_new, 0
-    for _ in range(200):
-        scores = rng.normal(size=500)
-        champion = replace(contender(scores, profile=ScoreProfile.of(scores[~new])), new=new)
-        found = of(decide(Rules(), y, challenger, champion), rule)
-        refused += not found.passed
-        assert found.passed == (found.value <= found.limit) and found.limit >= getattr(Rules(), rule)
-        assert ("beyond which chance goes once in a hundred times" in found.reason) == (
-            found.limit > getattr(Rules(), rule)
+    def judge(self, champion, **rules):
+        y = np.repeat([1, -1], [100, len(champion.scores) - 100])
+        return {one.rule: one for one in decide(Rules(**rules), y, champion, champion).judged}
+
+    def test_it_is_seen_where_it_drowns_among_the_others(self):
+        judged = self.judge(self.champion(np.random.default_rng(3), n_new=50, shift=3.0))
+        assert judged["max_ks"].passed and judged["max_psi"].passed
+        found = judged["max_ks_new"]
+        assert not found.passed and found.limit == 0.5
+        assert found.reason.startswith(
+            "From the champion's 450 held-out scores of its own day to those of the 50 rows of 500 that are new since,"
         )
-    assert refused <= 200 * 0.03  # 0.01, and the half rows of empty bins
 
+    def test_the_statistic_is_that_of_two_samples(self):
+        champion = self.champion(np.random.default_rng(4), n_new=80, shift=1.0)
+        found = self.judge(champion)["max_ks_new"]
+        assert found.value == pytest.approx(ks_2samp(champion.scores[:450], champion.scores[450:]).statistic)
 
-@pytest.mark.parametrize("new", [np.zeros(500, dtype=bool), np.ones(500, dtype=bool)])
-def test_where_none_or_all_are_new_all_are_judged_by_the_limit_alone(contest, new):
-    y, challenger, champion = contest
-    for rule in ("max_ks", "max_psi"):
-        limits = {rule: 0.01}
-        told, untold = (decide(Rules(**limits), y, challenger, one) for one in (replace(champion, new=new), champion))
-        assert of(told, rule) == of(untold, rule)
+    def test_what_vanished_is_still_seen(self):
+        """Half of the rows of that day are gone: those that came are as they were, and all rows are not."""
+        rng = np.random.default_rng(5)
+        then = rng.normal(size=2000)
+        scores = np.concatenate([then[then < 0], rng.normal(size=40)])
+        new = np.arange(len(scores)) >= len(scores) - 40
+        judged = self.judge(contender(scores, profile=ScoreProfile.of(then), new=new))
+        assert judged["max_ks_new"].passed and not judged["max_ks"].passed and not judged["max_psi"].passed
+
+    @pytest.mark.parametrize(("shift", "passed"), [(0.0, True), (0.5, True), (-3.0, False)])
+    def test_seasons_pass_and_other_units_do_not(self, shift, passed):
+        rng = np.random.default_rng(6)
+        found = [self.judge(self.champion(rng, n_new=60, shift=shift))["max_ks_new"].passed for _ in range(20)]
+        assert found == [passed] * 20
+
+    @pytest.mark.parametrize("n_new", [4, 8, 20, 60])
+    def test_few_rows_are_allowed_what_chance_makes_of_them(self, n_new):
+        rng, refused = np.random.default_rng(n_new), 0
+        for _ in range(200):
+            found = self.judge(self.champion(rng, n_new=n_new, shift=0.0))["max_ks_new"]
+            refused += not found.passed
+            assert ("beyond which chance goes once in a hundred times" in found.reason) == (found.limit > 0.5)
+        assert refused <= 200 * 0.03
+        assert not self.judge(self.champion(rng, n_new=n_new, shift=6.0))["max_ks_new"].passed
+
+    def test_of_rows_that_may_be_anything_nothing_is_told(self):
+        rng = np.random.default_rng(7)
+        for champion in (
+            self.champion(rng, n_new=2, shift=9.0),
+            self.champion(rng, n_new=0, shift=0.0),
+            replace(self.champion(rng, n_new=50, shift=9.0), new=None),
+        ):
+            assert "max_ks_new" not in self.judge(champion)
+        assert "max_ks_new" not in self.judge(self.champion(rng, n_new=50, shift=9.0), max_ks_new=None)
+
+    def test_what_was_accepted_once_is_not_refused_again(self):
+        """Rows such as those that came before the champion was made, and quite others."""
+        rng = np.random.default_rng(8)
+        again = self.judge(self.champion(rng, n_new=50, shift=3.0, accepted=3.0))["max_ks_new"]
+        assert again.passed and "from the champion's 40 scores of what was new on its own day" in again.reason.lower()
+        assert not self.judge(self.champion(rng, n_new=50, shift=-3.0, accepted=3.0))["max_ks_new"].passed
+        usual = self.judge(self.champion(rng, n_new=50, shift=0.0, accepted=3.0))["max_ks_new"]
+        assert usual.passed and "of its own day to those" in usual.reason
