@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 # given call of a function, at the given line of our code, or after the given time.
 DRIVER = """
 import importlib, json, os, signal, sys, time
+import skops.io  # what a run imports late, each child would
 import mlflow.store.model_registry.sqlalchemy_store, mlflow.store.tracking.sqlalchemy_store
 import numpy as np
 from aucsolvers import LSSVM
