@@ -328,6 +328,8 @@ def _new_rows(rules: Rules, champion: Contender) -> Iterator[Judged]:
         f"statistic is {value:.4f} (about {ks_by_chance(profile, len(scores)):.2g} by chance), at most {allowed:.4g} "
         f"is allowed{few}."
     )
+    if value > allowed:
+        reason += " Look at them; max_ks_new: null lets them in."
     yield Judged("max_ks_new", value <= allowed, value, allowed, reason)
 
 

@@ -462,6 +462,7 @@ class TestNewRows:
         assert found.reason.startswith(
             "From the champion's 450 held-out scores of its own day to those of the 50 rows of 500 that are new since,"
         )
+        assert found.reason.endswith("at most 0.5 is allowed. Look at them; max_ks_new: null lets them in.")
 
     def test_the_statistic_is_that_of_two_samples(self):
         champion = self.champion(np.random.default_rng(4), n_new=80, shift=1.0)
