@@ -4,7 +4,6 @@ The parent run in MLflow is the retraining: the child is the challenger's traini
 the parent's. Whatever breaks off leaves the champion as it was.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +17,9 @@ from tasks.flow_runs import AS_TEXT, claim_flow_run
 from tasks.log import run_logger
 from tasks.report import write_report
 from tasks.retraining import (
-    NEW_PROFILE,
-    PROFILE,
-    PROFILED,
     Opponent,
     RetrainConfig,
     alone,
-    as_text,
     challenge,
     fingerprint,
     meet_champion,
@@ -114,11 +109,8 @@ def decide_and_log(
         config, prepared.dataset, prepared.refit, cell.all_models[-1], prepared.findings, opponent, replace_champion
     )
     track_decision(run, made.decision)
-    if made.profile is not None:
-        log_text(run, PROFILE, json.dumps(made.profile.as_dict()))
-        log_text(run, PROFILED, as_text(made.row_keys))
-    if made.new_profile is not None:
-        log_text(run, NEW_PROFILE, json.dumps(made.new_profile.as_dict()))
+    for name, text in made.kept.as_files().items():
+        log_text(run, name, text)
     return made.decision
 
 

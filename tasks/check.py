@@ -33,6 +33,7 @@ CLOCK = re.compile(
 )
 ISO_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?\s*$")
 IDENTIFIER = re.compile(r"(?i:(^|[^a-z])id([^a-z]|$))|[a-z]I[dD]$")  # id, row_id, customerId
+BEGINNING = 1000  # rows that tell most columns that are not what is looked for
 MANY = 5  # positives of one value: of so many each one's own label matters little
 BY_DESIGN = 5  # times as many copies as there are by chance
 RANKS = 3.0  # standard errors of an AUC that chance does not reach
@@ -274,7 +275,7 @@ def _is_identifier(column: pd.Series, name: str, y: np.ndarray) -> bool:
     if column.dtype == object or CLOCK.search(name):
         return False
     values = column.to_numpy()
-    if not (np.isfinite(values).all() and (values == np.floor(values)).all() and column.is_unique):
+    if not (_is_whole(values) and column.is_unique):
         return False
     if IDENTIFIER.search(name):
         return True
@@ -318,16 +319,15 @@ def hidden_copies(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
 
 def _differs_everywhere(column: pd.Series) -> bool:
     """Tell whether a column of texts or whole numbers has another value in (nearly) every row."""
-    for part in (column[:1000], column):  # most columns are told by their beginning
-        if column.dtype != object and not _is_whole(part.to_numpy()):
-            return False
-        if part.nunique() < NEARLY_ALL * len(part):
-            return False
-    return True
+    if column.dtype != object and not _is_whole(column.to_numpy()):
+        return False
+    return all(part.nunique() >= NEARLY_ALL * len(part) for part in (column[:BEGINNING], column))
 
 
 def _is_whole(values: np.ndarray) -> bool:
-    return bool((np.isfinite(values) & (values == np.floor(values))).all())
+    """Tell whether all of some numbers are whole ones; a missing one is not."""
+    parts = values[:BEGINNING], values
+    return all((np.isfinite(part) & (part == np.floor(part))).all() for part in parts)
 
 
 def _goes_one_way(values: np.ndarray) -> bool:
@@ -372,7 +372,7 @@ def _separates(column: pd.Series, y: np.ndarray) -> bool:
     if _separates_by_rank(column, missing, y):
         return True
     given = column.to_numpy()[~missing]
-    return _is_whole(given[:1000]) and _is_whole(given) and _separates_by_value(column, missing, y)
+    return _is_whole(given) and _separates_by_value(column, missing, y)
 
 
 def _separates_by_rank(column: pd.Series, missing: np.ndarray, y: np.ndarray) -> bool:

@@ -146,7 +146,7 @@ def check_counts(name: str, entry: DatasetEntry, dataset: Dataset, locked: Count
         (
             "when it was first fetched",
             (locked.rows, locked.features, locked.n_pos) if locked else (None,) * 3,
-            f"accept it by `aucflow data get {name} --update-lock`, or {file_of_yours}",
+            f"run `aucflow data get` with --update-lock, or {file_of_yours}",
         ),
     ):
         for what, expected, got in zip(

@@ -86,15 +86,16 @@ def _refuse_another(key: str, entry: DatasetEntry, raw: RawFile, new: list[Fetch
     try:
         check_counts(key, entry, convert.fn(raw, entry.conversion.as_rule(entry.target, None, entry.drop)))
     except BadInput as error:
-        for file in new:
+        fetched = [file for file in new if file.origin != "cache"]
+        for file in fetched:
             take_back(file)
-        fetched = [file.origin for file in new if file.origin != "cache"]
+        origins = ", ".join(file.origin for file in fetched)
         there = [str(file.path) for file in new if file.origin == "cache"]
         more = f" In the cache there was {', '.join(there)}: if you did not put it there, remove it." if there else ""
         if fetched:
             raise RunFailed(
-                f"{key}: expected the data set of the catalogue from {', '.join(fetched)}, got something else, which "
-                f"is not kept: {error}{more}"
+                f"{key}: expected the data set of the catalogue from {origins}, got something else, which is not kept: "
+                f"{error}{more}"
             ) from None
         raise BadInput(f"{error}{more}") from None
 

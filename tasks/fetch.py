@@ -102,10 +102,11 @@ def fetch(remote: Remote, expected: str | None = None, offline: bool = False, ac
             return Fetched(target, "cache", expected, target.stat().st_size)  # also where nothing may be written
         target.parent.mkdir(parents=True, exist_ok=True)
         with locked(Path(f"{target}.lock"), LOCK_S, lambda: busy):
+            origin, before = "cache", None
             if accept:
                 origin, before = _bring_anew(remote, target, offline)
-            else:
-                origin, before = _bring_once(remote, target, expected, offline), None
+            elif not target.exists():
+                origin = _bring(remote, target, expected, offline)
             digest = file_sha256(target)
             if expected not in (None, digest) and not accept:
                 raise Mismatch(
@@ -129,16 +130,12 @@ def keep(file: Fetched) -> None:
 def take_back(file: Fetched) -> None:
     """Have the cache as it was before a file was fetched, unless another process has fetched another since."""
     with locked(Path(f"{file.path}.lock"), LOCK_S, lambda: f"{file.path}: another process is fetching it."):
-        is_this = file.origin != "cache" and file.path.exists() and file_sha256(file.path) == file.sha256
+        is_this = file.path.exists() and file_sha256(file.path) == file.sha256
         if is_this and file.before is not None:
             os.replace(file.before, file.path)
         elif is_this:
             file.path.unlink()
         keep(file)
-
-
-def _bring_once(remote: Remote, target: Path, expected: str | None, offline: bool) -> str:
-    return "cache" if target.exists() else _bring(remote, target, expected, offline)
 
 
 def _bring_anew(remote: Remote, target: Path, offline: bool) -> tuple[str, Path | None]:

@@ -4,12 +4,11 @@
 ``AUCFLOW_HOME/datasets.lock``, which goes first. Both are YAML with sorted keys.
 """
 
-import re
-from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BaseModel, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -17,14 +16,33 @@ from tasks.catalogue import CONFIGS
 from tasks.errors import RunFailed
 from tasks.fetch import Fetched, home
 from tasks.files import locked, replacing
+from tasks.schema import Strict
 from tasks.values import Counts
 
 LOCK_S = 60.0
-DIGEST = re.compile(r"[0-9a-f]{64}")
 SHIPPED = CONFIGS / "datasets.lock"
 HEADER = (
     "# Written by `aucflow data get`: each file and data set as it was first fetched. Changes need --update-lock.\n"
 )
+
+Natural = Annotated[int, Field(ge=0, strict=True)]
+
+
+class _File(Strict):
+    url: str
+    size_bytes: Natural
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class _Dataset(Strict):
+    rows: Natural
+    features: Natural
+    n_pos: Natural
+
+
+class _Contents(BaseModel):
+    files: dict[str, _File] = {}
+    datasets: dict[str, _Dataset] = {}
 
 
 class Lock:
@@ -84,35 +102,15 @@ def _read(path: Path) -> dict[str, Any]:
         tree = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
     except (YAMLError, ValueError, OSError) as error:
         raise RunFailed(f"{path}: expected a lock written by aucflow, got: {error}. Restore or remove it.") from None
-    for kind, is_whole in ENTRIES.items():
-        entries = tree.get(kind, {}) if isinstance(tree, dict) else None
-        if not (isinstance(entries, dict) and all(map(_has(is_whole), entries.values()))):
-            raise RunFailed(
-                f"{path}: expected entries of {', '.join(sorted(is_whole))} under {kind}, got others. Restore or "
-                "remove it."
-            )
+    try:
+        _Contents.model_validate(tree)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"])) or "its contents"
+        raise RunFailed(
+            f"{path}: expected files, each with {', '.join(_File.model_fields)}, and datasets, each with "
+            f"{', '.join(_Dataset.model_fields)}, got others at {where}. Restore or remove it."
+        ) from None
     return tree
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_digest(value: Any) -> bool:
-    return isinstance(value, str) and DIGEST.fullmatch(value) is not None
-
-
-def _has(keys: Mapping[str, Callable[[Any], bool]]) -> Callable[[Any], bool]:
-    """Return what tells whether an entry has these keys, and values such as each is to have."""
-    return lambda entry: (
-        isinstance(entry, dict) and set(entry) == set(keys) and all(keys[key](entry[key]) for key in keys)
-    )
-
-
-ENTRIES: dict[str, Mapping[str, Callable[[Any], bool]]] = {
-    "files": {"url": lambda value: isinstance(value, str), "size_bytes": _is_count, "sha256": _is_digest},
-    "datasets": dict.fromkeys(("rows", "features", "n_pos"), _is_count),
-}
 
 
 def _write(path: Path, tree: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -178,13 +178,62 @@ class Opponent:
 
 
 @dataclass(frozen=True)
+class Profiles:
+    """What a retraining keeps of its challenger's scores, for the next one; None what it did not, or cannot be read."""
+
+    of_all: ScoreProfile | None = None  # the held-out rows
+    of_new: ScoreProfile | None = None  # those of them alone that have come since the champion's day
+    row_keys: np.ndarray | None = None  # of all
+
+    def as_files(self) -> dict[str, str]:
+        """Return what goes into the parent run, beside the decision: the texts of files by their names."""
+        found = {PROFILE: self.of_all, NEW_PROFILE: self.of_new}
+        texts = {name: json.dumps(profile.as_dict()) for name, profile in found.items() if profile is not None}
+        if self.of_all is not None and self.row_keys is not None:
+            texts[PROFILED] = np.sort(self.row_keys).astype(">u8").tobytes().hex("\n", 8)
+        return texts
+
+    @classmethod
+    def read(cls, folder: Path) -> "Profiles":
+        """Return what was written there; retrainings of earlier days kept the first alone."""
+        of_all = _read(folder / PROFILE, _as_profile)
+        if of_all is None:
+            return cls()
+        return cls(
+            of_all,
+            _read(folder / NEW_PROFILE, _as_profile, optional=True),
+            _read(folder / PROFILED, partial(_as_keys, of_all.n_rows), optional=True),
+        )
+
+
+def _read(file: Path, parse_text: Callable[[str], Any], optional: bool = False) -> Any:
+    """Return what is in a file, None if that cannot be read."""
+    if optional and not file.exists():
+        return None
+    try:
+        return parse_text(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        run_logger().warning("the champion's %s cannot be read: %s", file.name, error)
+        return None
+
+
+def _as_profile(text: str) -> ScoreProfile:
+    return ScoreProfile.from_dict(json.loads(text))
+
+
+def _as_keys(n_rows: int, text: str) -> np.ndarray:
+    keys = np.frombuffer(bytes.fromhex(text), dtype=">u8").astype(np.uint64)
+    if len(keys) != n_rows:
+        raise BadInput(f"Expected the keys of {n_rows:,} rows in {PROFILED}, got {len(keys):,}.")
+    return keys
+
+
+@dataclass(frozen=True)
 class Challenge:
-    """The decision, and the distribution of the challenger's scores on the held-out rows, if they are numbers."""
+    """The decision, and what is kept of the challenger's scores of the held-out rows."""
 
     decision: Decision
-    profile: ScoreProfile | None
-    new_profile: ScoreProfile | None  # of the rows alone that have come since the champion's day
-    row_keys: np.ndarray  # of the held-out rows
+    kept: Profiles
 
 
 @stage(name="decide", task_run_name="decide {config.model}")
@@ -209,9 +258,8 @@ def challenge(
         run_logger().info("%s: %s", "passed" if judged.passed else "failed", judged.reason)
     run_logger().info("%s: %s", "promoted" if decision.promote else "not promoted", decision.reason)
     new = None if opponent is None or opponent.contender is None else opponent.contender.new
-    return Challenge(
-        decision, _profile(scores), None if new is None else _profile(challenger.scores[new]), lasting_keys(X)
-    )
+    of_new = None if new is None else _profile(challenger.scores[new])
+    return Challenge(decision, Profiles(_profile(scores), of_new, lasting_keys(X)))
 
 
 def _profile(scores: np.ndarray) -> ScoreProfile | None:
@@ -270,7 +318,7 @@ def meet_champion(
     earlier = manifest["folds"][-1].get("test", {}).get("auc")
     kept = read_profiles(client, manifest)
     new = None if kept.row_keys is None else new_rows(kept.row_keys, lasting_keys(X))[unseen]
-    contender = Contender(scores, model.ranker.threshold, kept.profile, new, kept.new_profile, earlier)
+    contender = Contender(scores, model.ranker.threshold, kept.of_all, new, kept.of_new, earlier)
     return Opponent(champion, held_out.test[unseen], (fair,), contender)
 
 
@@ -296,53 +344,15 @@ def _bring(client: MlflowClient, champion: Version) -> tuple[KeptModel, dict[str
     return model, manifest
 
 
-class Profiles(NamedTuple):
-    """What a retraining kept of its challenger's scores, beside the decision; None what it did not, or is gone."""
-
-    profile: ScoreProfile | None = None
-    new_profile: ScoreProfile | None = None
-    row_keys: np.ndarray | None = None
-
-
 def read_profiles(client: MlflowClient, manifest: dict[str, Any]) -> Profiles:
-    """Return what a retraining kept of its challenger's scores; retrainings of earlier days kept the first alone."""
+    """Return what the retraining that made a model kept of its scores; nothing if it is gone."""
     try:
         retraining = client.get_run(manifest["run"]["parents"][-1])
         with artifact_folder(retraining.info.artifact_uri) as folder:
-            profile = _read(folder / PROFILE, _as_profile)
-            if profile is None:
-                return Profiles()
-            keys = _read(folder / PROFILED, partial(_as_keys, profile.n_rows)) if (folder / PROFILED).exists() else None
-            new = _read(folder / NEW_PROFILE, _as_profile) if (folder / NEW_PROFILE).exists() else None
-            return Profiles(profile, new, keys)
-    except (MlflowException, OSError, LookupError) as error:
+            return Profiles.read(folder)
+    except (MlflowException, OSError, LookupError, ValueError) as error:
         run_logger().warning("the champion's %s cannot be read: %s", PROFILE, error)
         return Profiles()
-
-
-def _read(file: Path, parse_text: Callable[[str], Any]) -> Any:
-    """Return what is in a file, None if that cannot be read."""
-    try:
-        return parse_text(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        run_logger().warning("the champion's %s cannot be read: %s", file.name, error)
-        return None
-
-
-def _as_profile(text: str) -> ScoreProfile:
-    return ScoreProfile.from_dict(json.loads(text))
-
-
-def _as_keys(n_rows: int, text: str) -> np.ndarray:
-    keys = np.frombuffer(bytes.fromhex(text), dtype=">u8").astype(np.uint64)
-    if len(keys) != n_rows:
-        raise BadInput(f"Expected the keys of {n_rows:,} rows in {PROFILED}, got {len(keys):,}.")
-    return keys
-
-
-def as_text(keys: np.ndarray) -> str:
-    """Return the keys of rows as a text, in ascending order."""
-    return np.sort(keys).astype(">u8").tobytes().hex("\n", 8)
 
 
 def as_trained(model: KeptModel, X: Rows) -> Rows:
