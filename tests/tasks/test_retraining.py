@@ -106,7 +106,7 @@ class TestChallenge:
         assert (
             f"on the same {len(rows)} rows" in made.decision.reason and "difference of +0.0000" in made.decision.reason
         )
-        assert made.profile.n_rows == len(held_out.test)
+        assert made.kept.of_all.n_rows == len(held_out.test)
 
     def test_scores_that_are_no_numbers_promote_nothing_and_have_no_profile(self, data):
         held_out = all_rows(data, HeldOut.of(0.5, 0))
@@ -119,4 +119,4 @@ class TestChallenge:
             None,
         )
         assert not made.decision.promote and "nan or infinite" in made.decision.reason
-        assert made.profile is None
+        assert made.kept.of_all is None
