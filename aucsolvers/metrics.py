@@ -77,16 +77,22 @@ def average_precision(y, scores):
     return float(sklearn_metrics.average_precision_score(positive, scores))
 
 
-def delong(y, scores):
+def delong(y, scores, groups=None):
     """Return the AUC with DeLong's variance and ``logit_interval``'s 95 % interval.
 
-    With a single positive or a single negative the variance is undefined: variance, low and high are nan. When every
-    placement value is the same (perfect separation, all scores tied) the variance is 0 and the interval is a point,
-    which says that the normal approximation has nothing to work on, not that the AUC is known exactly.
+    ``groups`` has a value for each row, shape (n_samples,), that is the same in rows that depend on each other, such as
+    the visits of one patient: the variance is then Obuchowski's, which counts groups in place of rows. Groups of one
+    row make it DeLong's.
+
+    With a single positive or a single negative, or those of a single group, the variance is undefined: variance, low
+    and high are nan. When every placement value is the same (perfect separation, all scores tied) the variance is 0 and
+    the interval is a point, which says that the normal approximation has nothing to work on, not that the AUC is known
+    exactly.
 
     References
     ----------
     X. Sun, W. Xu, "Fast implementation of DeLong's algorithm", IEEE Signal Processing Letters 21(11), 2014.
+    N. A. Obuchowski, "Nonparametric analysis of clustered ROC curve data", Biometrics 53(2), 1997.
 
     Examples
     --------
@@ -96,7 +102,7 @@ def delong(y, scores):
     positive, scores = _check_scores(y, scores)
     of_positives, of_negatives = _placements(positive, scores)
     area = float(of_positives.mean())
-    variance = _variance_of_mean(of_positives) + _variance_of_mean(of_negatives)
+    variance = _variance_of_area(positive, of_positives, of_negatives, groups)
     if math.isnan(variance):
         return DeLong(area, variance, math.nan, math.nan)
     return DeLong(area, variance, *logit_interval(area, variance))
@@ -127,12 +133,13 @@ def logit_interval(area, variance):
     return float(expit(centre - half)), float(expit(centre + half))
 
 
-def delong_paired(y, scores_a, scores_b):
+def delong_paired(y, scores_a, scores_b, groups=None):
     """Test whether two scorers of the same rows have the same AUC; ``difference`` is AUC(a) - AUC(b).
 
     The AUC is a mean of placement values over either class, so the variance of a difference is that of the mean
-    placement differences: no 2 x 2 covariance is needed. z and p_value are nan where the variance is undefined (one
-    row in a class), or 0 while the AUCs differ; two scorers that rank alike give z = 0, p = 1.
+    placement differences: no 2 x 2 covariance is needed. ``groups`` are as in ``delong``. z and p_value are nan where
+    the variance is undefined (one row, or group, in a class), or 0 while the AUCs differ; two scorers that rank alike
+    give z = 0, p = 1.
     """
     positive, scores_a = _check_scores(y, scores_a)
     _, scores_b = _check_scores(y, scores_b)
@@ -140,7 +147,7 @@ def delong_paired(y, scores_a, scores_b):
         a - b for a, b in zip(_placements(positive, scores_a), _placements(positive, scores_b), strict=True)
     )
     difference = float(of_positives.mean())
-    variance = _variance_of_mean(of_positives) + _variance_of_mean(of_negatives)
+    variance = _variance_of_area(positive, of_positives, of_negatives, groups)
     if variance > 0:
         z = difference / math.sqrt(variance)
     else:
@@ -164,6 +171,26 @@ def _placements(positive, scores):
 
 def _variance_of_mean(values):
     return float(values.var(ddof=1) / len(values)) if len(values) > 1 else math.nan
+
+
+def _variance_of_area(positive, of_positives, of_negatives, groups):
+    """Return the variance of the mean placement value of either class, nan where a class has one row, or group.
+
+    For groups it is Obuchowski's (1997, section 2): with a_g the sum of a group's positive placement values less as
+    many times the mean, b_g that of its negative ones, I+, I- and I the groups with positives, negatives, any rows,
+
+        I+/(I+ - 1) sum a_g^2 / n+^2  +  I-/(I- - 1) sum b_g^2 / n-^2  +  2 I/(I - 1) sum a_g b_g / (n+ n-).
+    """
+    if groups is None:
+        return _variance_of_mean(of_positives) + _variance_of_mean(of_negatives)
+    groups, sides = _check_groups(groups, positive), ((positive, of_positives), (~positive, of_negatives))
+    n = groups.max() + 1
+    sums = [np.bincount(groups[rows], (values - values.mean()) / len(values), n) for rows, values in sides]
+    held = [len(np.unique(groups[rows])) for rows, _ in sides]
+    if min(held) < 2:
+        return math.nan
+    of_classes = sum(count / (count - 1) * float(part @ part) for count, part in zip(held, sums, strict=True))
+    return float(of_classes + 2 * n / (n - 1) * (sums[0] @ sums[1]))
 
 
 # Decisions -------------------------------------------------------------------------------------------------------
@@ -452,6 +479,14 @@ def _check_scores(y, scores):
         count = int(np.count_nonzero(~np.isfinite(scores)))
         raise ValueError(f"Expected finite scores, got {count} nan or infinite. Check the model that made them.")
     return positive, scores
+
+
+def _check_groups(groups, positive):
+    """Return each row's group as a number from 0, none of which is left out."""
+    groups = np.asarray(groups)
+    if groups.shape != positive.shape:
+        raise ValueError(f"Expected groups of shape {positive.shape}, as y, got {groups.shape}. Pass one per row.")
+    return np.unique(groups, return_inverse=True)[1]
 
 
 def _check_predicted(y, predicted):

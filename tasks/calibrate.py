@@ -19,7 +19,7 @@ from tasks.fit import Samples, fit_scorer
 from tasks.log import run_logger
 from tasks.search import inner_splits, threshold_rule
 from tasks.seeds import seed_for
-from tasks.split import row_keys
+from tasks.split import kept_together
 from tasks.undersample import draw_sample, remainder, sampler_stands
 from tasks.values import Dataset, Split, Table, n_rare
 
@@ -60,10 +60,10 @@ def settle_threshold(
         return config
     table = load(dataset)
     fewest = min(splits, key=lambda split: n_rare(table.y[split.train]))
-    # without groups the rarer class alone says whether training rows divide
+    # where any row may go anywhere the rarer class alone says whether training rows divide
     divided = [
         calibration_splits(table.rows(split.train), config, seed_for(seed, "train", split.fold))
-        for split in (splits if config.validation.grouped else (fewest,))
+        for split in ((fewest,) if kept_together(table, config.validation.grouped) is None else splits)
     ]
     rule = threshold_rule(table.rows(fewest.train), min(divided, key=len), method, config)
     return config.model_copy(update={"validation": config.validation.model_copy(update={"threshold": rule})})
@@ -137,11 +137,9 @@ def _samples_of_part(
 def _kept(train: Table, split: Split, samples: Samples, config: ExperimentConfig) -> np.ndarray:
     """Return which training rows have a part in a model: those of its samples, or all where these repeat some.
 
-    Where copies are to stay together a copy of such a row has it too.
+    Rows that stay together with such a row have it too.
     """
     parts = [np.isin(split.train, sample.rows) | (sample.added is not None) for sample in samples.values()]
     kept = np.any(parts, axis=0)
-    if config.validation.grouped:
-        keys = row_keys(train.X)
-        kept = np.isin(keys, keys[kept])
-    return kept
+    together = kept_together(train, config.validation.grouped)
+    return kept if together is None else np.isin(together, together[kept])

@@ -44,6 +44,7 @@ class DatasetConfig(Strict):
     positive: str | None = None  # short for conversion: {positive: …}
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     drop: tuple[str, ...] = ()
+    group: str | None = Field(default=None, min_length=1)  # rows of one value of this column stay together
     conversion: Conversion | None = None
 
     @model_validator(mode="before")
@@ -57,10 +58,15 @@ class DatasetConfig(Strict):
             return {"name": named(data["source"])["name"] if _is_afar(data["source"]) else _stem(data["source"])} | data
         return data
 
-    @field_validator("target", "positive", mode="before")
+    @field_validator("target", "positive", "group", mode="before")
     @classmethod
     def _as_text(cls, value: Any) -> Any:
         return str(value) if isinstance(value, (bool, int, float)) else value
+
+    @field_validator("group", mode="after")
+    @classmethod
+    def _as_column(cls, name: str | None) -> str | None:
+        return None if name is None else name.strip()
 
     @field_validator("drop", mode="before")
     @classmethod
@@ -75,6 +81,15 @@ class DatasetConfig(Strict):
             raise ValueError("Expected either positive or conversion, got both. Write conversion: {positive: …}.")
         return self
 
+    @model_validator(mode="after")
+    def _group_is_kept(self) -> "DatasetConfig":
+        if self.group is not None and self.group in self.drop:
+            raise ValueError(
+                f"Expected the group '{self.group}' outside of drop, got it in both. A group is no feature anyway: "
+                "leave it out of drop."
+            )
+        return self
+
     @property
     def key(self) -> str | None:
         """Return the name in the catalogue (or openml:ID) of a set that is had by name, None for a file."""
@@ -84,7 +99,7 @@ class DatasetConfig(Strict):
     @property
     def published_key(self) -> str | None:
         """Return the key where the catalogue's own conversion applies, so that its counts are to be met."""
-        return None if self.target or self.positive or self.drop or self.conversion else self.key
+        return None if self.target or self.positive or self.drop or self.group or self.conversion else self.key
 
 
 def named(name: str) -> dict[str, Any]:

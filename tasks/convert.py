@@ -69,7 +69,7 @@ def convert(raw: RawFile, rule: ConversionRule) -> Dataset:
         columns=tuple(frame),
         renamed=_shared_names(frame, converted.renamed),
         empty_columns=converted.dropped,
-        provenance=_provenance(raw, converted),
+        provenance=_provenance(raw, rule, converted),
         layout=converted.layout,
     )
 
@@ -81,8 +81,10 @@ def _shared_names(frame: pd.DataFrame, renamed: dict[str, str]) -> dict[str, str
     return {name: given[name] for name in frame if name in renamed and shared[given[name]] > 1}
 
 
-def _provenance(raw: RawFile, converted: _Converted) -> Provenance:
+def _provenance(raw: RawFile, rule: ConversionRule, converted: _Converted) -> Provenance:
     classes, words = converted.classes, converted.classes.rule
+    if rule.group is not None:
+        words += f"; rows of one '{rule.group}' stay together"
     if converted.set_aside:
         words += f"; no inputs by the file's header: {name_list(converted.set_aside)}"
     if converted.dropped:
@@ -132,10 +134,12 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         features, labels, name = take_target(raw_table, rule, raw.path.name)
         classes = two_classes(labels, name, rule, raw_table.place)
         X, dropped = _features(features, raw_table.place, raw.path.name, classes.y != 0)
+        groups = None if rule.group is None else _groups(raw_table, rule.group, raw.path.name, classes.y != 0)
         renamed = renamed_columns([str(name) for name in raw_table.X.columns])
-        set_aside = tuple(c for c in raw_table.no_features if c != name and c not in rule.drop)
-        layout = Layout(name, (*rule.drop, *set_aside, *dropped))
+        set_aside = tuple(c for c in raw_table.no_features if c not in {name, *no_features(rule)})
+        layout = Layout(name, (*no_features(rule), *set_aside, *dropped))
     else:
+        groups = None
         classes = _sparse_classes(raw_table, rule, raw.path.name)
         X, dropped, set_aside, renamed = canonical(raw_table.X), (), (), {}
         _refuse_tiny_features(X, raw_table.index_base or 0, raw.path.name)
@@ -144,10 +148,11 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     y = classes.y if kept.all() else classes.y[kept]
     if len(y) < len(classes.y):
         X = X.loc[kept].reset_index(drop=True) if isinstance(X, pd.DataFrame) else X[kept]
+        groups = None if groups is None else groups[kept]
     if not isinstance(X, pd.DataFrame) and X.nnz == 0:
         raise only_zeros(raw.path.name)
     y.flags.writeable = False
-    table = Table(X, y)
+    table = Table(X, y, groups)
     return _Converted(table, classes, dropped, set_aside, renamed, layout, *table_digests(table))
 
 
@@ -162,8 +167,15 @@ def _refuse_changed(raw: RawFile) -> None:
 
 
 def refuse_drop(dataset: Dataset) -> None:
-    """Refuse a new run's columns to drop that are none; a recorded run that has them is replayed as it was."""
+    """Refuse a new run's columns to drop, or its group, that are none; one on record is replayed as it was."""
     file, drop, target = dataset.raw.path.name, dataset.rule.drop, dataset.layout.target
+    group = dataset.rule.group
+    if group is not None and (dataset.is_sparse or group == target):
+        got = "svmlight has no columns' names" if dataset.is_sparse else "that is the target"
+        raise BadInput(
+            f"{file}: expected a column beside target and features that tells which rows stay together, got group "
+            f"'{group}': {got}. Leave it out, or name another with --group (group, in a config)."
+        )
     if drop and dataset.is_sparse:
         raise BadInput(
             f"{file}: expected no columns to drop, got '{drop[0]}': svmlight has no columns' names. Take the feature "
@@ -184,13 +196,20 @@ def take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.Da
     position = _target_position(table, rule.target, file)
     names = unique_names([str(name) for name in table.X.columns])
     X = table.X.set_axis(names, axis=1)
-    unknown = [name for name in rule.drop if name not in names]
-    if unknown:
-        raise BadInput(
-            f"{file}: expected to drop columns out of {name_list(names)}, got '{unknown[0]}'. Correct the name."
-        )
-    no_features = [name for name in names if name in {names[position], *rule.drop, *table.no_features}]
-    return X.drop(columns=no_features), X[names[position]], names[position]
+    for wanted, what in ((rule.drop, "to drop columns"), ((rule.group,), "a group")):
+        unknown = [name for name in wanted if name is not None and name not in names]
+        if unknown:
+            raise BadInput(
+                f"{file}: expected {what} out of {name_list(names)}, got '{unknown[0]}'.{nearest(unknown[0], names)} "
+                "Correct the name."
+            )
+    left_out = {names[position], *no_features(rule), *table.no_features}
+    return X.drop(columns=[name for name in names if name in left_out]), X[names[position]], names[position]
+
+
+def no_features(rule: ConversionRule) -> tuple[str, ...]:
+    """Return the columns that a rule takes out of the features: those to drop, and its group."""
+    return rule.drop if rule.group is None else (*rule.drop, rule.group)
 
 
 def _target_position(table: RawTable, wanted: str | None, file: str) -> int:
@@ -252,6 +271,24 @@ def refuse_target(rule: ConversionRule, file: str) -> None:
             f"Expected no target for {file}, got '{rule.target}': an svmlight file has its label first in each line. "
             "Leave it out."
         )
+
+
+def _groups(table: RawTable, group: str, file: str, kept: np.ndarray) -> np.ndarray:
+    """Return a uint64 for each row, equal where the group's column has one value; by its text, as labels are.
+
+    Hence 17 and 17.0 are one value, and a later version of the file has the same numbers for it.
+    """
+    column = table.X.iloc[:, unique_names([str(name) for name in table.X.columns]).index(group)]
+    codes, values = pd.factorize(column)
+    texts = [label_text(value) for value in values]
+    missing = np.array([text is None or text in MISSING for text in texts] + [True])[codes] & kept
+    if missing.any():
+        raise BadInput(
+            f"{file}, {table.place(int(np.argmax(missing)))}: expected a value of the group '{group}', got none "
+            f"({int(missing.sum()):,} in all): nothing tells with which rows it stays. Fill them in, or leave these "
+            "rows out of the file."
+        )
+    return pd.util.hash_array(np.array([*map(str, texts), ""], dtype=object), categorize=False)[codes]
 
 
 def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes:
@@ -380,6 +417,8 @@ def table_sha256(table: Table) -> str:
 def table_digests(table: Table) -> tuple[str, str, str]:
     """Return the SHA-256 over names, types, shapes and values of a table's arrays; that of X alone, and of y alone.
 
+    Groups are part of the first, where there are any.
+
     The bytes that are hashed depend on the content alone: sizes as little-endian 64-bit integers, numbers as
     little-endian doubles with one NaN, texts as UTF-8 behind their lengths (-1: missing). Not on memory layout,
     platform, or the version of any library.
@@ -388,6 +427,9 @@ def table_digests(table: Table) -> tuple[str, str, str]:
     _hash_features(digest, table.X)
     features = digest.hexdigest()
     _update(digest, "<i1", table.y)
+    if table.groups is not None:
+        digest.update(b"groups")
+        _update(digest, "<u8", table.groups)
     labels = hashlib.sha256(b"aucflow labels 1\n")
     _update(labels, "<i1", table.y)
     return digest.hexdigest(), features, labels.hexdigest()

@@ -48,7 +48,9 @@ class Conversion(Strict):
             raise ValueError(f"Expected no positive label with rule '{self.rule}', which finds it. Leave it out.")
         return self
 
-    def as_rule(self, target: str | None, delimiter: str | None, drop: Labels) -> ConversionRule:
+    def as_rule(
+        self, target: str | None, delimiter: str | None, drop: Labels, group: str | None = None
+    ) -> ConversionRule:
         """Return the rule as the convert stage takes it."""
         return ConversionRule(
             target=target,
@@ -59,6 +61,7 @@ class Conversion(Strict):
             to_ratio=self.to_ratio,
             seed=self.seed,
             drop=drop,
+            group=group,
         )
 
 

@@ -125,8 +125,12 @@ def decide(
     challenger: Contender,
     champion: Contender | None,
     findings: Sequence[Finding] = (),
+    groups: np.ndarray | None = None,
 ) -> Decision:
     """Judge the challenger on held-out rows with labels y of ±1; without a champion by the rules for any model alone.
+
+    ``groups`` tell which rows depend on each other, being of one patient for instance: what is asked of a number of
+    rows is then asked of groups, and variances are those of groups.
 
     Raises
     ------
@@ -134,13 +138,13 @@ def decide(
         If the labels are not ±1, a contender has not one score a row, or a threshold is no number.
     """
     y = _checked(y, challenger, champion)
-    judged = [_data_checks(rules, findings), *_scorable(rules, y, challenger, champion)]
+    judged = [_data_checks(rules, findings), *_scorable(rules, y, challenger, champion, groups)]
     if all(found.passed for found in judged if found.rule in ("both_classes", "finite_scores")):
         if champion is not None:
-            judged.append(_label_polarity(rules, y, champion))
+            judged.append(_label_polarity(rules, y, champion, groups))
         judged += [_min_auc(rules, y, challenger), _min_gmean(rules, y, challenger)]
         if champion is not None:
-            judged += [_non_inferiority(rules, y, challenger, champion), *_drift(rules, champion)]
+            judged += [_non_inferiority(rules, y, challenger, champion, groups), *_drift(rules, champion)]
             judged += _new_rows(rules, champion)
     failed = next((found for found in judged if not found.passed), None)
     reason = _summary(judged, champion is None) if failed is None else failed.reason
@@ -181,10 +185,23 @@ def _data_checks(rules: Rules, findings: Sequence[Finding]) -> Judged:
     return Judged("data_checks", not stopping, float(len(stopping)), 0.0, reason)
 
 
-def _scorable(rules: Rules, y: np.ndarray, challenger: Contender, champion: Contender | None) -> Iterator[Judged]:
+def positives(y: np.ndarray, groups: np.ndarray | None) -> tuple[int, str]:
+    """Return how many positive rows, or groups that have some, there are; and that in words."""
+    n_pos = int((y > 0).sum())
+    if groups is None:
+        return n_pos, f"{n_pos:,} positive ones"
+    found = len(np.unique(groups[y > 0]))
+    return found, f"{n_pos:,} positive ones of {found:,} group{'s' * (found != 1)}"
+
+
+def _scorable(
+    rules: Rules, y: np.ndarray, challenger: Contender, champion: Contender | None, groups: np.ndarray | None
+) -> Iterator[Judged]:
     n_pos, least = int((y > 0).sum()), rules.min_positives
-    reason = f"The held-out rows include {n_pos:,} positive ones, at least {least:,} are asked for."
-    yield Judged("min_positives", n_pos >= least, float(n_pos), float(least), reason)
+    found, told = positives(y, groups)
+    groups_too = "" if groups is None else " groups"
+    reason = f"The held-out rows include {told}, at least {least:,}{groups_too} are asked for."
+    yield Judged("min_positives", found >= least, float(found), float(least), reason)
     rarer = min(n_pos, len(y) - n_pos)
     reason = f"The held-out rows are {n_pos:,} positive and {len(y) - n_pos:,} negative ones"
     reason += "." if rarer else ": without both classes no model can be judged."
@@ -222,12 +239,12 @@ def _min_gmean(rules: Rules, y: np.ndarray, challenger: Contender) -> Judged:
 # Rules against the champion ---------------------------------------------------------------------------------------
 
 
-def _label_polarity(rules: Rules, y: np.ndarray, champion: Contender) -> Judged:
+def _label_polarity(rules: Rules, y: np.ndarray, champion: Contender, groups: np.ndarray | None) -> Judged:
     """Refuse rows that the champion ranks backwards, beyond chance: their labels are the other way round.
 
     One row of a class has no variance; there the AUC itself counts.
     """
-    area, variance = delong(y, champion.scores)[:2]
+    area, variance = delong(y, champion.scores, groups)[:2]
     high = area if math.isnan(variance) else min(1.0, area + _z(rules) * math.sqrt(variance))
     was_backwards = champion.earlier_auc is not None and champion.earlier_auc <= 0.5
     flipped = high < 0.5 and not was_backwards
@@ -245,18 +262,20 @@ def _label_polarity(rules: Rules, y: np.ndarray, champion: Contender) -> Judged:
     return Judged("label_polarity", not flipped, high, 0.5, reason)
 
 
-def _non_inferiority(rules: Rules, y: np.ndarray, challenger: Contender, champion: Contender) -> Judged:
+def _non_inferiority(
+    rules: Rules, y: np.ndarray, challenger: Contender, champion: Contender, groups: np.ndarray | None
+) -> Judged:
     """Pass a challenger whose AUC is, by the paired DeLong test, not lower by more than the margin.
 
     With a variance of 0 (two models that rank alike, or both without an error) the bound is the difference itself.
     """
-    difference, variance = delong_paired(y, challenger.scores, champion.scores)[:2]
+    difference, variance = delong_paired(y, challenger.scores, champion.scores, groups)[:2]
     limit = 0.0 - rules.non_inferiority_margin  # and not -0.0
     n_pos = int((y > 0).sum())
     if math.isnan(variance):
         reason = (
-            "The paired DeLong test needs two held-out rows of each class, got "
-            f"{n_pos:,} positive and {len(y) - n_pos:,} negative: whether the challenger is inferior cannot be told."
+            f"The paired DeLong test needs two held-out {'rows' if groups is None else 'groups'} of each class, got "
+            f"{n_pos:,} positive and {len(y) - n_pos:,} negative rows: whether the challenger is inferior cannot be told."
         )
         return Judged("non_inferiority", False, None, limit, reason)
     bound = max(-1.0, difference - _z(rules) * math.sqrt(variance))
@@ -265,7 +284,8 @@ def _non_inferiority(rules: Rules, y: np.ndarray, challenger: Contender, champio
     reason = (
         f"The challenger's AUC is {auc(y, challenger.scores):.4f}, the champion's {auc(y, champion.scores):.4f} on the "
         f"same {len(y):,} rows ({n_pos:,} positive): the difference of {difference:+.4f} is with {_percent(rules)} "
-        f"confidence at least {bound:+.4f} (paired DeLong), {limit:g} is allowed: the challenger is {verdict}."
+        f"confidence at least {bound:+.4f} (paired DeLong{'' if groups is None else ', by groups'}), {limit:g} is "
+        f"allowed: the challenger is {verdict}."
     )
     return Judged("non_inferiority", passed, bound, limit, reason)
 

@@ -14,7 +14,7 @@ from tasks.values import Dataset, Evaluation, FittedModel, Scores, Split, Table
 def score_rows(model: FittedModel, rows: Table) -> tuple[Scores, np.ndarray]:
     """Return the metrics of a model on some rows, and its scores there; BLAS threads are the caller's to limit."""
     scores = model.pipeline.decision_function(rows.X)
-    interval = delong(rows.y, scores)
+    interval = delong(rows.y, scores, rows.groups)
     predicted = np.where(scores > model.threshold, 1, -1)
     metrics = Scores(
         auc=interval.auc,

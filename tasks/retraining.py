@@ -36,7 +36,7 @@ from tasks.configuration import (
     resolve_paths,
 )
 from tasks.convert import load
-from tasks.decide import NO_CHAMPION, Contender, Decision, Judged, Rules, decide
+from tasks.decide import NO_CHAMPION, Contender, Decision, Judged, Rules, decide, positives
 from tasks.drift import ScoreProfile, new_rows
 from tasks.errors import BadInput, RunFailed
 from tasks.facts import package_sha256
@@ -253,7 +253,7 @@ def challenge(
         scores = final.pipeline.decision_function(X)
     rows = held_out.test if opponent is None else opponent.rows
     challenger = Contender(scores[np.isin(held_out.test, rows)], final.threshold)
-    decision = _decision(config.rules, table.y[rows], challenger, findings, opponent, replace_champion)
+    decision = _decision(config.rules, table.rows(rows), challenger, findings, opponent, replace_champion)
     for judged in decision.judged:
         run_logger().info("%s: %s", "passed" if judged.passed else "failed", judged.reason)
     run_logger().info("%s: %s", "promoted" if decision.promote else "not promoted", decision.reason)
@@ -268,7 +268,7 @@ def _profile(scores: np.ndarray) -> ScoreProfile | None:
 
 def _decision(
     rules: Rules,
-    y: np.ndarray,
+    table: Table,
     challenger: Contender,
     findings: tuple[Finding, ...],
     opponent: Opponent | None,
@@ -276,7 +276,7 @@ def _decision(
 ) -> Decision:
     """Return the decision. A champion that cannot be compared stays unless it is to be replaced; the reason says so."""
     champion = opponent.contender if opponent is not None else None
-    judged = decide(rules, y, challenger, champion, findings)
+    judged = decide(rules, table.y, challenger, champion, findings, table.groups)
     if opponent is None:
         return judged
     told = (*opponent.judged, *judged.judged)
@@ -310,8 +310,8 @@ def meet_champion(
     if misfits:
         return Opponent(champion, held_out.test, misfits, None)
     X = as_trained(model, table.X)
-    unseen = _held_out_of(manifest).rows(X)
-    fair = _fair(champion, manifest, config, table.y, unseen)
+    unseen = _unseen(manifest, X, table.groups)
+    fair = _fair(champion, manifest, config, table, unseen)
     if not fair.passed:
         return Opponent(champion, held_out.test, (fair,), None)
     scores = np.asarray(model.ranker.predict(X), dtype=np.float64)[unseen]
@@ -364,37 +364,46 @@ def as_trained(model: KeptModel, X: Rows) -> Rows:
     return known
 
 
-def _held_out_of(manifest: dict[str, Any]) -> HeldOut:
-    """Return the rule by which a run held out rows."""
+def _unseen(manifest: dict[str, Any], X: Rows, groups: np.ndarray | None) -> np.ndarray:
+    """Return which rows a run held out, none of whose group it was trained on."""
     config = manifest["config"]
-    return HeldOut.of(config["validation"].get("held_out", 0.0), config["seed"])
+    rule = HeldOut.of(config["validation"].get("held_out", 0.0), config["seed"])
+    unseen = rule.rows(X, groups if _group_of(manifest) is not None else None)
+    return unseen if groups is None else unseen & ~np.isin(groups, groups[~unseen])
+
+
+def _group_of(manifest: dict[str, Any]) -> str | None:
+    """Return the group's column of a run's data; manifests of earlier days have none."""
+    return manifest["data"]["conversion"].get("group")
 
 
 def _fair(
-    champion: Version, manifest: dict[str, Any], config: RetrainConfig, y: np.ndarray, unseen: np.ndarray
+    champion: Version, manifest: dict[str, Any], config: RetrainConfig, table: Table, unseen: np.ndarray
 ) -> Judged:
     """Tell how many of the held-out rows the champion has not seen, and whether they are enough to compare on."""
-    left, n_pos, least = int(unseen.sum()), int((y[unseen] > 0).sum()), config.rules.min_positives
+    others, y, least = table.rows(np.flatnonzero(unseen)), table.y, config.rules.min_positives
+    left, (n_pos, told) = len(others.y), positives(others.y, others.groups)
     if left == len(y):
         reason = f"{_named(champion)} was not trained on any of the {left:,} held-out rows."
         return Judged("unseen_rows", True, float(n_pos), 0.0, reason)
-    enough = n_pos >= least and n_pos < left
+    enough = n_pos >= least and bool((others.y < 0).any())
     verdict = f"Both are judged on the {left:,} others."
     if not enough:
-        verdict = (
-            f"Of the {left:,} others {n_pos:,} are positive, at least {least:,} and rows of both classes are needed."
-        )
+        verdict = f"The {left:,} others include {told}, at least {least:,} and rows of both classes are needed."
     reason = (
         f"{_named(champion)} may have been trained on {len(y) - left:,} of the {len(y):,} held-out rows: "
-        f"{_why_others(manifest['config'], config)}. {verdict}"
+        f"{_why_others(manifest, config)}. {verdict}"
     )
     return Judged("unseen_rows", enough, float(n_pos), float(least), reason)
 
 
-def _why_others(before: dict[str, Any], config: RetrainConfig) -> str:
+def _why_others(manifest: dict[str, Any], config: RetrainConfig) -> str:
     """Return why the champion's config held out other rows than this one."""
+    before = manifest["config"]
     then = (before["validation"].get("held_out", 0.0), before["seed"])
     now = (config.validation.held_out, config.seed)
+    if config.data.group is not None and _group_of(manifest) is None:
+        return f"it held out rows, this config holds out all rows of one '{config.data.group}'"
     if then == now:
         return "columns were added since, so that other rows are held out"
     return f"it held out {then[0]:.0%} by seed {then[1]}, this config {now[0]:.0%} by seed {now[1]}"
@@ -404,6 +413,14 @@ def _misfits(
     champion: Version, model: KeptModel, manifest: dict[str, Any], dataset: Dataset, table: Table
 ) -> Iterator[Judged]:
     """Yield what makes the champion's scores of these rows impossible, or those of another question."""
+    theirs_kept, ours_kept = _group_of(manifest), dataset.rule.group
+    if theirs_kept is not None and theirs_kept != ours_kept:
+        told = "names none" if ours_kept is None else f"names '{ours_kept}'"
+        yield _failed(
+            "same_group",
+            f"{_named(champion)} held out all rows of one '{theirs_kept}', and the config {told} as group: which rows "
+            f"it was trained on cannot be told. Name it (group: {theirs_kept}).",
+        )
     other = _other_features(model, dataset, table)
     if other:
         yield _failed("same_features", f"{_named(champion)} was trained on other features: {other}.")

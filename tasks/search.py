@@ -28,7 +28,7 @@ from tasks.log import run_logger
 from tasks.preprocess import make_preprocessing, transform
 from tasks.progress import announce
 from tasks.seeds import seed_for
-from tasks.split import make_splits, row_keys
+from tasks.split import kept_together, make_splits
 from tasks.stage import stage
 from tasks.threads import each
 from tasks.undersample import draw_sample, refuse_to_sample, takes_sparse
@@ -143,12 +143,12 @@ def _fitted_everywhere(
 
 
 def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Split, ...]:
-    """Return the divisions of training rows: into fewer folds where rows, or groups of copies, do not go into as many.
+    """Return the divisions of training rows: into fewer folds where these do not go into as many.
 
-    None where they do not go into two.
+    None where they do not go into two. What is kept together may be the reason as well as a rare class.
     """
     most = min(config.validation.inner_folds, n_rare(train.y))
-    groups = row_keys(train.X) if config.validation.grouped else None
+    groups = kept_together(train, config.validation.grouped)
     for folds in range(most, 1, -1):
         with suppress(BadInput):
             return make_splits(train.y, folds, 1, seed, groups)

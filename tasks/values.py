@@ -77,6 +77,7 @@ class ConversionRule:
     to_ratio: float | None = None  # positives are thinned at random, by ``seed``, until n-/n+ is this
     seed: int = 0
     drop: tuple[str, ...] = ()  # columns that are no features, such as a number of the row
+    group: str | None = None  # a column that is no feature: rows of one value, as a patient's, stay together
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Layout:
     """How the training file was laid out, beside its features: what is needed to read another of its kind."""
 
     target: str | None = None  # the column's name
-    left_out: tuple[str, ...] = ()  # other columns that are no features: dropped by the rule, or empty
+    left_out: tuple[str, ...] = ()  # other columns that are no features: dropped by the rule, its group, or empty
     index_base: int | None = None  # of svmlight: whether features count from 0 or 1
 
     def as_dict(self) -> dict[str, Any]:
@@ -109,14 +110,19 @@ class Layout:
 
 @dataclass(frozen=True)
 class Table:
-    """The arrays of a data set: X as a DataFrame (numbers and texts) or CSR, y as int8 of ±1."""
+    """The arrays of a data set: X as a DataFrame (numbers and texts) or CSR, y as int8 of ±1.
+
+    Where the rule names a group, ``groups`` holds a uint64 for each row that is equal in the rows of one value.
+    """
 
     X: pd.DataFrame | csr_matrix
     y: np.ndarray
+    groups: np.ndarray | None = None
 
     def rows(self, index: np.ndarray) -> "Table":
         """Return the rows with these positions, in this order."""
-        return Table(self.X.iloc[index] if isinstance(self.X, pd.DataFrame) else self.X[index], self.y[index])
+        X = self.X.iloc[index] if isinstance(self.X, pd.DataFrame) else self.X[index]
+        return Table(X, self.y[index], None if self.groups is None else self.groups[index])
 
 
 @dataclass(frozen=True)
