@@ -33,8 +33,15 @@ CLOCK = re.compile(
 )
 ISO_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?\s*$")
 IDENTIFIER = re.compile(r"(?i:(^|[^a-z])id([^a-z]|$))|[a-z]I[dD]$")  # id, row_id, customerId
+# whom or what several rows may be of: patient, customer_no, userid
+ENTITY = re.compile(
+    r"(^|[^a-z])(patient|subject|person|donor|customer|client|member|user|household|account|card|policy|device|machine)"
+    r"[^a-z]*(id|no|nr|num|number|code|key|ref|hash|uuid)?[^a-z]*$",
+    re.IGNORECASE,
+)
 BEGINNING = 1000  # rows that tell most columns that are not what is looked for
 MANY = 5  # positives of one value: of so many each one's own label matters little
+REPEAT = 0.9  # values in a row of an identifier of several rows, at most
 BY_DESIGN = 5  # times as many copies as there are by chance
 RANKS = 3.0  # standard errors of an AUC that chance does not reach
 IDENTIFIED = 20  # rows: of fewer, whole numbers may all differ by chance
@@ -77,6 +84,7 @@ def _findings(
     findings = (
         duplicates_across_split(keys, splits, repeats),
         duplicates_within(keys) if grouped else None,
+        groups(table, rule.group, folds),
         contradictory_labels(keys, table.y),
         cut_off_label(dataset),
         constant_columns(table.X, base),
@@ -84,6 +92,7 @@ def _findings(
         separating,
         clock_columns(table, suspects),
         identifiers,
+        repeated_identifiers(table),
         hidden_copies(table, () if identifiers is None else identifiers.columns),
         repeated_names(dataset),
         empty_columns(dataset),
@@ -133,6 +142,30 @@ def duplicates_within(keys: np.ndarray) -> Finding | None:
         f"{_share(copies, len(keys))} have the same features as another row; copies stay on one side of each split."
     )
     return Finding("duplicates", "info", message, copies)
+
+
+def groups(table: Table, name: str | None, folds: int) -> Finding | None:
+    """Tell how many groups the rows are of, also where these keep nothing together or are too large for alike folds."""
+    if table.groups is None:
+        return None
+    _, inverse, counts = np.unique(table.groups, return_inverse=True, return_counts=True)
+    if counts.max() == 1:
+        message = f"No two rows are of one '{name}': as group it keeps nothing together. Name the column that does."
+        return Finding("idle_group", "warning", message, len(counts))
+    words = (
+        f"The {len(inverse):,} rows are of {len(counts):,} groups, up to {counts.max():,} of one '{name}'; each group "
+        "stays on one side of each split."
+    )
+    sides = {"positive": table.y > 0, "negative": table.y < 0}
+    largest = {label: np.bincount(inverse[side]).max() / side.sum() for label, side in sides.items()}
+    label = max(largest, key=largest.__getitem__)
+    if largest[label] <= 1.0 / folds:
+        return Finding("groups", "info", words, len(counts))
+    message = (
+        f"{words} One has {largest[label]:.0%} of the {label} rows, more than a fold's share: the folds are unlike, "
+        "and what they measure hangs on it. Use fewer folds, or more groups."
+    )
+    return Finding("large_group", "warning", message, len(counts))
 
 
 def _copies(keys: np.ndarray) -> int:
@@ -283,6 +316,50 @@ def _is_identifier(column: pd.Series, name: str, y: np.ndarray) -> bool:
         return False
     error = np.sqrt((len(y) + 1) / (12.0 * (y > 0).sum() * (y < 0).sum()))  # of the AUC of numbers drawn at random
     return _goes_one_way(values) or abs(auc(y, values) - 0.5) <= RANKS * error
+
+
+def repeated_identifiers(table: Table) -> Finding | None:
+    """Find columns that name whom or what several rows are of, where rows of one value tend to be of one class.
+
+    A model that saw some of a patient's rows may know the others again, by this column or, without it, by whatever else
+    is the patient's own.
+    """
+    if not isinstance(table.X, pd.DataFrame) or len(table.X) < IDENTIFIED:
+        return None
+    found = {name: _area_by_others(table.X[name], table.y) for name in table.X if _names_several(table.X[name], name)}
+    names = [name for name, area in found.items() if area > 0.5 + SPEAKS]
+    if not names:
+        return None
+    first, one = table.X[names[0]], len(names) == 1
+    message = (
+        f"{len(names):,} {_plural(len(names), 'column')} that name{'s' if one else ''} whom or what several rows are "
+        f"of ({_listed(names)}; {len(first):,} rows of {first.nunique():,} values), and rows of one value tend to be "
+        f"of one class (AUC by the others' labels {found[names[0]]:.2f}): with some of them in training and some in "
+        f"test, test scores flatter, also without the column. Keep them together with --group '{names[0]}' (group, in "
+        "a config); it is then no feature."
+    )
+    return Finding("repeated_identifier", "warning", message, len(names), tuple(names))
+
+
+def _names_several(column: pd.Series, name: str) -> bool:
+    """Tell whether a column is called like an identifier, and has values that repeat, though not the same few."""
+    if not (IDENTIFIER.search(name) or ENTITY.search(name)):
+        return False
+    if column.dtype != object and not _is_whole(column.to_numpy()):
+        return False
+    return IDENTIFIED <= column.nunique() <= REPEAT * len(column)
+
+
+def _area_by_others(column: pd.Series, y: np.ndarray) -> float:
+    """Return the AUC of rows scored by the labels of the others with their value, 1/2 if that may be by chance."""
+    codes = pd.factorize(column)[0]
+    rows, positive = np.bincount(codes + 1)[codes + 1], np.bincount(codes + 1, y > 0)[codes + 1]
+    repeat = (codes >= 0) & (rows > 1)
+    n_pos, n_neg = np.count_nonzero(y[repeat] > 0), np.count_nonzero(y[repeat] < 0)
+    if min(n_pos, n_neg) < MANY:
+        return 0.5
+    area = auc(y[repeat], ((positive - (y > 0)) / np.maximum(rows - 1, 1))[repeat])
+    return area if area - 0.5 > RANKS * np.sqrt((n_pos + n_neg + 1) / (12.0 * n_pos * n_neg)) else 0.5
 
 
 def hidden_copies(table: Table, known: tuple[str, ...] = ()) -> Finding | None:

@@ -275,7 +275,8 @@ def _non_inferiority(
     if math.isnan(variance):
         reason = (
             f"The paired DeLong test needs two held-out {'rows' if groups is None else 'groups'} of each class, got "
-            f"{n_pos:,} positive and {len(y) - n_pos:,} negative rows: whether the challenger is inferior cannot be told."
+            f"{n_pos:,} positive and {len(y) - n_pos:,} negative rows: whether the challenger is inferior cannot be "
+            "told."
         )
         return Judged("non_inferiority", False, None, limit, reason)
     bound = max(-1.0, difference - _z(rules) * math.sqrt(variance))
