@@ -121,6 +121,53 @@ class TestDeLong:
             plain += abs(found.auc - NormalDist().cdf(2.5 / math.sqrt(2))) <= 1.96 * math.sqrt(found.variance)
         assert plain < 0.87 * 500 and hits > 0.88 * 500
 
+    @given(LABELLED, st.randoms(use_true_random=False))
+    def test_variance_of_groups_is_obuchowskis_by_its_own_loops(self, rows, random):
+        y, scores = columns(rows)
+        groups = np.array([random.choice("abcdef") for _ in y])
+        result = metrics.delong(y, scores, groups)
+        n_pos, n_neg = np.sum(y > 0), np.sum(y < 0)
+        own = {group: ([], []) for group in np.unique(groups)}  # placement values less the AUC, of either class
+        for label, score, group in zip(y, scores, groups, strict=True):
+            others = scores[(y > 0) != (label > 0)]
+            won = np.mean((np.sign((score - others) * np.sign(label)) + 1) / 2)
+            own[group][int(label < 0)].append(won - result.auc)
+        a, b = (np.array([sum(parts[side]) for parts in own.values()]) for side in (0, 1))
+        i_pos, i_neg = (sum(bool(parts[side]) for parts in own.values()) for side in (0, 1))
+        if min(i_pos, i_neg) < 2:
+            assert all(math.isnan(value) for value in result[1:])
+            return
+        s10, s01 = i_pos / ((i_pos - 1) * n_pos) * np.sum(a * a), i_neg / ((i_neg - 1) * n_neg) * np.sum(b * b)
+        s11 = len(own) / (len(own) - 1) * np.sum(a * b)
+        assert result.variance == pytest.approx(s10 / n_pos + s01 / n_neg + 2 * s11 / (n_pos * n_neg), abs=1e-13)
+
+    @given(LABELLED, st.integers(1, 4), st.randoms(use_true_random=False))
+    def test_copies_of_rows_add_nothing_where_they_are_a_group(self, rows, times, random):
+        """By rows the variance would shrink with every copy; groups of one row are DeLong's."""
+        y, a = columns(rows)
+        b = np.array([random.randint(-3, 3) for _ in a], dtype=float)
+        groups, (copied, of_a, of_b) = np.repeat(np.arange(len(y)), times), (np.repeat(v, times) for v in (y, a, b))
+        one, many = metrics.delong(y, a), metrics.delong(copied, of_a, groups)
+        assert many == pytest.approx(one, abs=1e-12, nan_ok=True)
+        one, many = metrics.delong_paired(y, a, b), metrics.delong_paired(copied, of_a, of_b, groups)
+        assert many[:2] == pytest.approx(one[:2], abs=1e-12, nan_ok=True)
+
+    def test_interval_of_patients_holds_the_truth_where_that_of_their_visits_does_not(self):
+        """40 patients with six visits each, ill or not for good; half of a score's variance is the patient's own."""
+        rng, hits, plain = np.random.default_rng(0), 0, 0
+        patient, truth = np.repeat(np.arange(40), 6), NormalDist().cdf(1.5 / 2.0)
+        for _ in range(400):
+            ill = (rng.random(40) < 0.4)[patient]
+            scores = 1.5 * ill + rng.normal(size=40)[patient] + rng.normal(size=240)
+            by_patients, by_visits = metrics.delong(ill, scores, patient), metrics.delong(ill, scores)
+            hits += by_patients.low <= truth <= by_patients.high
+            plain += by_visits.low <= truth <= by_visits.high
+        assert plain < 0.78 * 400 and hits > 0.91 * 400
+
+    def test_groups_are_one_a_row(self):
+        with pytest.raises(ValueError, match=r"Expected groups of shape \(4,\), as y, got \(3,\)"):
+            metrics.delong([0, 0, 1, 1], [1, 2, 3, 4], [1, 2, 3])
+
     def test_of_a_scorer_with_itself_finds_nothing(self):
         assert metrics.delong_paired([0, 1, 0, 1], [1, 2, 3, 4], [1, 2, 3, 4]) == (0.0, 0.0, 0.0, 1.0)
 

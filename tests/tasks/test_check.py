@@ -21,10 +21,10 @@ from tasks.values import ConversionRule, Table
 def checked(tmp_path):
     """Return the findings on a DataFrame with target y, by kind."""
 
-    def run(frame, folds=2, repeats=1, seed=0, target="y", positive=None):
+    def run(frame, folds=2, repeats=1, seed=0, target="y", positive=None, group=None):
         path = tmp_path / "data.csv"
         frame.to_csv(path, index=False)
-        dataset = convert.fn(download.fn("d", str(path)), ConversionRule(target, positive))
+        dataset = convert.fn(download.fn("d", str(path)), ConversionRule(target, positive, group=group))
         return {f.kind: f for f in check.fn(dataset, folds, repeats, seed)}
 
     return run
@@ -487,6 +487,61 @@ class TestIdentifiers:
     def test_the_real_one_is_found(self, mirror):
         cards = findings_on(mirror / "uci/UCI_Credit_Card.csv", target="class")
         assert cards["identifier_column"].columns == ("ID",)
+
+
+def visits(n_patients=60, each=4, ill=0.25, swaps=0.0, seed=0):
+    """Return visits of patients, of whom a share is ill; ``swaps`` is the share of visits with another label."""
+    rng = np.random.default_rng(seed)
+    patient = np.repeat(np.arange(n_patients), each)
+    y = (np.arange(n_patients) < ill * n_patients)[patient] ^ (rng.random(len(patient)) < swaps)
+    return noise(len(patient), seed).assign(y=y, patient=patient * 7919 % 10007)
+
+
+class TestRepeatedIdentifiers:
+    """Columns that name whom several rows are of: without --group they are on both sides."""
+
+    @pytest.mark.parametrize(
+        "name", ["patient", "customer_no", "userid", "Account ID", "policyKey", "shop_id", "devices_id"]
+    )
+    def test_one_whose_rows_are_of_one_class_is_found(self, checked, name):
+        finding = checked(visits(swaps=0.1).rename(columns={"patient": name}))["repeated_identifier"]
+        assert (finding.severity, finding.columns) == ("warning", (name,))
+        assert "240 rows of 60 values" in finding.message and f"--group '{name}'" in finding.message
+
+    def test_as_a_text_too(self, checked):
+        frame = visits(swaps=0.1)
+        assert "repeated_identifier" in checked(frame.assign(patient="P" + frame["patient"].astype(str)))
+
+    @pytest.mark.parametrize(
+        "frame",
+        [
+            visits(swaps=0.5),  # labels that have nothing to do with the patient
+            visits().rename(columns={"patient": "pressure"}),  # not called an identifier
+            visits(n_patients=10, each=24),  # few values: groups of rows, and no names
+            visits(each=1),  # a row each
+            visits(n_patients=240, each=1).assign(
+                patient=np.arange(240) // 2 % 100, y=np.arange(240) % 60 == 0
+            ),  # by chance
+        ],
+    )
+    def test_others_are_not(self, checked, frame):
+        assert "repeated_identifier" not in checked(frame)
+
+    def test_as_group_it_is_no_feature_and_no_finding(self, checked):
+        found = checked(visits(swaps=0.1), group="patient")
+        assert set(found) == {"groups"}
+        assert found["groups"].message == (
+            "The 240 rows are of 60 groups, up to 4 of one 'patient'; each group stays on one side of each split."
+        )
+
+    def test_a_group_of_more_than_a_folds_share_is_told_of(self, checked):
+        frame = visits().assign(patient=lambda f: np.where(f.index < 40, 0, f["patient"] + 1))
+        finding = checked(frame, folds=3, group="patient")["large_group"]
+        assert finding.severity == "warning" and "One has 67% of the positive rows" in finding.message
+
+    def test_groups_of_a_row_each_keep_nothing_together(self, checked):
+        finding = checked(visits().assign(visit=np.arange(240)), group="visit")["idle_group"]
+        assert finding.severity == "warning" and "No two rows are of one 'visit'" in finding.message
 
 
 def test_nearly_constant_columns_are_named(checked):

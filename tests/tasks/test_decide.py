@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtri
 from scipy.stats import ks_2samp, norm
 
 import tasks.check
@@ -205,6 +206,47 @@ class TestNonInferiority:
     def test_bound_is_not_below_the_least_difference(self):
         y = np.repeat([1, -1], 2)
         assert bound(y, np.array([1.0, 3, 2, 4]), np.array([2.0, 3, 1, 0]), confidence=0.9999).value == -1.0
+
+
+class TestGroups:
+    """Visits of patients: six rows of one are not six times what one row is."""
+
+    @staticmethod
+    def visits():
+        y, a, b = draw(np.random.default_rng(3), 40, 160)
+        return (np.repeat(values, 6) for values in (y, a, b, np.arange(200)))
+
+    def test_the_bound_is_that_of_patients(self):
+        y, a, b, patients = self.visits()
+        first = [values[::6] for values in (y, a, b)]
+        judged = of(decide(Rules(**LENIENT), y, contender(a), contender(b), groups=patients), "non_inferiority")
+        assert (
+            judged.value == pytest.approx(bound(*first).value, abs=1e-12)
+            and "(paired DeLong, by groups)" in judged.reason
+        )
+        assert bound(y, a, b).value > judged.value + 0.001
+
+    def test_labels_that_changed_places_are_told_from_chance_by_patients(self):
+        """An AUC of 0.44 is beyond chance if 240 visits were as many patients, and not if they are of forty."""
+        y, _, _, patients = self.visits()
+        level = [ndtri((np.arange(n) + 0.5) / n) for n in (40, 160)]  # of ill and others: like draws, without chance
+        backwards = np.concatenate(level)[patients] - 0.2 * (y > 0)
+        told = [
+            of(decide(Rules(**LENIENT), y, contender(y), contender(backwards), groups=groups), "label_polarity")
+            for groups in (None, patients)
+        ]
+        assert [one.passed for one in told] == [False, True]
+
+    def test_so_many_positives_are_asked_of_patients(self):
+        y, a, _, patients = self.visits()
+        rules = Rules(**LENIENT | {"min_positives": 50})
+        assert decide(rules, y, contender(a), None).promote
+        refused = decide(rules, y, contender(a), None, groups=patients)
+        assert (
+            not refused.promote and "240 positive ones of 40 groups, at least 50 groups are asked for" in refused.reason
+        )
+        alone = decide(Rules(**LENIENT), y, contender(a), contender(a), groups=np.where(y > 0, -1, patients))
+        assert "two held-out groups of each class" in of(alone, "non_inferiority").reason
 
 
 class TestLabelPolarity:
