@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 import pytest
 from filelock import FileLock
 from mlflow import MlflowClient
@@ -19,6 +20,7 @@ from flows import experiment, lifecycle
 from flows import retrain as flow
 from tasks import cell, registry, retraining, store
 from tasks.convert import convert
+from tasks.decide import Rules
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
 from tasks.predict import bring_model, find_model
@@ -376,6 +378,66 @@ class TestOpponent:
         dump_svmlight_file(X, np.where(X[:, 0] > 5, 1, -1), "words.svm", zero_based=False)
         opponent, _ = meet(model, config(Path("words.svm"), data={"source": "words.svm"}), ConversionRule())
         assert "on a table, and this is svmlight data" in told(opponent)[1]
+
+
+BY_CLIENT = ConversionRule("fraud", "yes", group="client")
+
+
+def of_clients(n=360):
+    """Return claims, three of each client in a row; one in four clients is a fraud."""
+    table = claims(n)
+    fraud = (np.arange(n) // 3 % 4 == 0).astype(float)
+    return table.assign(
+        amount=table["amount"] - 50 * (table["fraud"] == "yes") + 50 * fraud,
+        client=np.arange(n) // 3 + 7000,
+        fraud=np.where(fraud > 0, "yes", "no"),
+    )
+
+
+def by_client(file, model, **changes):
+    data = {"source": str(file), "target": "fraud", "positive": "yes", "name": "claims", "group": "client"}
+    return config(model=model, data=data | changes)
+
+
+class TestGroups:
+    """Claims of one client are held out together, and the champion is met on clients that it does not know."""
+
+    def test_clients_held_out_stay_so_with_all_their_later_claims(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        file = write(of_clients())
+        first = retrain(by_client(file, "claims"))
+        assert first.decision.promote and "of" in first.decision.judged[1].reason
+        more = of_clients(600)
+        write(
+            pd.concat([more, more[:90].assign(amount=lambda t: t["amount"] + 1.5)]).sample(frac=1, random_state=1), file
+        )
+        second = retrain(by_client(file, "claims"))
+        reasons = {judged.rule: judged.reason for judged in second.decision.judged}
+        assert "was not trained on any of the" in reasons["unseen_rows"]
+        assert "(paired DeLong, by groups)" in reasons["non_inferiority"]
+        assert " positive ones of " in reasons["min_positives"]
+
+        opponent, held_out = meet("claims", by_client(file, "claims"), BY_CLIENT)
+        np.testing.assert_array_equal(opponent.rows, held_out.test)
+        other, _ = meet(
+            "claims",
+            by_client(file, "claims", group=None, drop=["client"]),
+            ConversionRule("fraud", "yes", drop=("client",)),
+        )
+        rule, reason = told(other)
+        assert rule == "same_group" and "the config names none as group" in reason and "(group: client)" in reason
+        assert verify(client(), store.ledger()).findings == ()
+
+    def test_of_a_champion_of_rows_only_clients_of_whom_it_has_seen_none_are_left(self, model):
+        table = claims(2000).assign(client=np.arange(2000) // 2)
+        wanted = by_client(write(table, Path("more.csv")), model).model_copy(update={"rules": Rules(min_positives=1)})
+        opponent, held_out = meet(model, wanted, BY_CLIENT)
+        own = HeldOut.of(0.25, 0).rows(table[["amount", "age", "shop"]].astype({"age": float}))
+        by_clients = table["client"].to_numpy()
+        whole = ~np.isin(by_clients, by_clients[~own])
+        assert 0 < len(opponent.rows) < len(held_out.test)
+        assert set(opponent.rows) == set(held_out.test) & set(np.flatnonzero(whole))
+        assert "it held out rows, this config holds out all rows of one 'client'" in opponent.judged[0].reason
 
 
 class TestLost:
