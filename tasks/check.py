@@ -31,6 +31,13 @@ CLOCK = re.compile(
     r"|^[^a-z]*(date|datetime|timestamp)([^a-z]|$)",
     re.IGNORECASE,
 )
+# a time that something takes, or when somebody was born, says nothing of when a row was collected
+NO_CLOCK = re.compile(
+    r"(^|[^a-z])(birth|(response|reaction|lead|wait|waiting|travel|transit|processing|service|delivery|handling"
+    r"|turnaround|run|cycle|idle|session|call|play|driving|recovery)[^a-z]*time)",
+    re.IGNORECASE,
+)
+HOUR = re.compile(r"(^|[^a-z])hour[^a-z]*$", re.IGNORECASE)
 ISO_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?\s*$")
 IDENTIFIER = re.compile(r"(?i:(^|[^a-z])id([^a-z]|$))|[a-z]I[dD]$")  # id, row_id, customerId
 # whom or what several rows may be of: patient, customer_no, userid
@@ -269,7 +276,14 @@ def _is_clock(column: pd.Series, name: str, y: np.ndarray) -> bool:
         return False
     values, y = column.to_numpy()[there], y[there]
     goes = len(np.unique(values)) > 2 and _goes_one_way(values)
-    return bool(goes or CLOCK.search(name)) and abs(auc(y, values) - 0.5) > SPEAKS
+    return bool(goes or _is_called_clock(name, values)) and abs(auc(y, values) - 0.5) > SPEAKS
+
+
+def _is_called_clock(name: str, values: np.ndarray) -> bool:
+    """Tell whether a name says that a column holds times; an hour of the day comes again each day."""
+    if HOUR.search(name) and values.min() >= 0 and values.max() <= 24:
+        return False
+    return bool(CLOCK.search(name)) and not NO_CLOCK.search(name)
 
 
 def _as_dates(texts: pd.Series) -> pd.Series:

@@ -338,6 +338,17 @@ class TestClocks:
         frame = self.drifting(**{name: np.arange(200.0)}).sample(frac=1.0, random_state=0)
         assert "clock_column" not in checked(frame)
 
+    @pytest.mark.parametrize("name", ["response_time", "Lead time (h)", "birth_year", "Date of birth", "waiting-time"])
+    def test_what_takes_time_or_is_of_a_life_is_no_clock_by_its_name(self, checked, name):
+        frame = self.drifting(**{name: np.arange(200.0)})
+        assert "clock_column" not in checked(frame.sample(frac=1.0, random_state=0))
+        assert checked(frame)["clock_column"].columns == (name,)  # but if it grows with the file
+
+    @pytest.mark.parametrize(("hours", "found"), [(np.arange(200) * 24 // 200, False), (np.arange(200), True)])
+    def test_an_hour_of_the_day_is_none_and_one_since_the_start_is(self, checked, hours, found):
+        frame = self.drifting(hour=hours).sample(frac=1.0, random_state=0)
+        assert ("clock_column" in checked(frame)) == found
+
     def test_a_clock_that_tells_nothing_is_no_finding(self, checked):
         assert "clock_column" not in checked(noise(200).assign(time=np.arange(200)))
 
