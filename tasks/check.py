@@ -38,7 +38,11 @@ NO_CLOCK = re.compile(
     re.IGNORECASE,
 )
 HOUR = re.compile(r"(^|[^a-z])hour[^a-z]*$", re.IGNORECASE)
-ISO_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?\s*$")
+DATES = {  # what dates look like -> the formats to try
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?$": ("ISO8601",),
+    r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$": ("%d.%m.%Y",),
+    r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}$": ("%m/%d/%Y", "%d/%m/%Y"),
+}
 IDENTIFIER = re.compile(r"(?i:(^|[^a-z])id([^a-z]|$))|[a-z]I[dD]$")  # id, row_id, customerId
 # whom or what several rows may be of: patient, customer_no, userid
 ENTITY = re.compile(
@@ -287,12 +291,18 @@ def _is_called_clock(name: str, values: np.ndarray) -> bool:
 
 
 def _as_dates(texts: pd.Series) -> pd.Series:
-    """Return texts as days since 1970 where they are dates as ISO 8601 has them, all missing where one is not."""
-    given = texts.dropna()
-    if given.empty or not given.astype(str).str.match(ISO_DATE).all():
-        return pd.Series(np.nan, index=texts.index)
-    days = pd.to_datetime(given.astype(str), format="ISO8601", errors="coerce", utc=True)
-    return (days - pd.Timestamp(0, tz="UTC")).dt.total_seconds().reindex(texts.index) / 86400.0
+    """Return texts as days since 1970 where all look like dates of one form, all missing where one does not.
+
+    2024-01-05 as ISO 8601 has it, also with a time; 05.01.2024; 1/5/2024, month or day first, whichever makes more
+    dates. 0000-00-00 is missing.
+    """
+    given = texts.dropna().astype(str).str.strip()
+    for form, formats in DATES.items():
+        if not given.empty and given.str.match(form).all():
+            read = [pd.to_datetime(given, format=one, errors="coerce", utc=True) for one in formats]
+            days = max(read, key=pd.Series.count)
+            return (days - pd.Timestamp(0, tz="UTC")).dt.total_seconds().reindex(texts.index) / 86400.0
+    return pd.Series(np.nan, index=texts.index)
 
 
 def identifier_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | None:

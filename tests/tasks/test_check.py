@@ -360,11 +360,15 @@ class TestClocks:
         frame.loc[frame.index % 3 > 0, "row"] = np.nan  # the values of a few rows say nothing of the column
         assert "clock_column" not in checked(frame)
 
-    @pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
+    @pytest.mark.parametrize(
+        "form", ["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y"]
+    )
     def test_dates_written_out_are_clocks_too(self, checked, form):
         """A CSV file was promoted where the same table as Parquet was not."""
         days = pd.date_range("2024-01-01", periods=200, freq="D").strftime(form)
         assert checked(self.drifting(day=days))["clock_column"].columns == ("day",)
+        gaps = np.where(np.arange(200) % 50 == 7, days[0].translate(str.maketrans("123456789", "0" * 9)), days)
+        assert checked(self.drifting(day=gaps))["clock_column"].columns == ("day",), "0000-00-00"
         spoilt = np.where(np.arange(200) == 7, "soon", days)
         assert "clock_column" not in checked(self.drifting(x=spoilt))
 
