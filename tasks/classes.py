@@ -90,8 +90,9 @@ def divide(counts: dict[str, int], column: str, rule: ConversionRule) -> Divisio
     kept = None
     if rule.to_ratio is not None:
         n_pos, n_neg = (sum(counts[label] for label in group) for group in (positive, negative))
-        words += f"; thinned from {n_pos:,} to ratio {rule.to_ratio:g} (seed {rule.seed})"
         kept = _kept(n_pos, n_neg, rule.to_ratio, rule.seed)
+        left = int(kept.sum())
+        words += f"; thinned from {n_pos:,} to {left:,}, ratio {n_neg / left:.4g} (seed {rule.seed})"
     return Division(_joined(positive), "rest" if rest else _joined(negative), counts, sides, words, kept)
 
 

@@ -116,7 +116,12 @@ class TestToRatio:
         thin = classes_of(TEN, conversion="one_vs_rest", positive="3", to_ratio=17.0, seed=1)
         assert ((thin.y > 0).sum(), (thin.y < 0).sum(), (thin.y == 0).sum()) == (5, 85, 5)
         assert (full.y[thin.y == 0] == 1).all() and (thin.y[full.y < 0] == -1).all()
-        assert "thinned from 10 to ratio 17" in thin.rule
+        assert "thinned from 10 to 5, ratio 17 (seed 1)" in thin.rule
+
+    def test_the_ratio_that_is_recorded_is_that_of_the_rows(self):
+        """Of 85 negative rows a ratio of 35 would leave 2.43 positive ones: it is two."""
+        thin = classes_of(TEN, conversion="one_vs_rest", positive="3", to_ratio=35.0, seed=1)
+        assert (thin.y > 0).sum() == 2 and "thinned from 10 to 2, ratio 42.5 (seed 1)" in thin.rule
 
     def test_the_seed_decides_who_stays(self):
         kept = [classes_of(TEN, positive="3", to_ratio=17.0, seed=seed).y.tolist() for seed in (1, 1, 2)]
