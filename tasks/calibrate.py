@@ -61,9 +61,10 @@ def settle_threshold(
     table = load(dataset)
     fewest = min(splits, key=lambda split: n_rare(table.y[split.train]))
     # where any row may go anywhere the rarer class alone says whether training rows divide
+    free = table.groups is None and not config.validation.grouped
     divided = [
         calibration_splits(table.rows(split.train), config, seed_for(seed, "train", split.fold))
-        for split in ((fewest,) if kept_together(table, config.validation.grouped) is None else splits)
+        for split in ((fewest,) if free else splits)
     ]
     rule = threshold_rule(table.rows(fewest.train), min(divided, key=len), method, config)
     return config.model_copy(update={"validation": config.validation.model_copy(update={"threshold": rule})})
