@@ -28,7 +28,8 @@ SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the c
 CLOCK = re.compile(
     r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)"
     r"([^a-z]+(utc|gmt|local|unix|epoch|[munp]?s|secs?|seconds?|min|minutes?|h|hours?))?[^a-z]*$"
-    r"|^[^a-z]*(date|datetime|timestamp)([^a-z]|$)",
+    r"|^[^a-z]*(date|datetime|timestamp)([^a-z]|$)"
+    r"|(^|[^a-z])(created|updated|modified|opened|closed|started|ended|sent|paid|ordered|received|logged)[^a-z]+(at|on)$",
     re.IGNORECASE,
 )
 # a time that something takes, or when somebody was born, says nothing of when a row was collected
@@ -37,6 +38,7 @@ NO_CLOCK = re.compile(
     r"|turnaround|run|cycle|idle|session|call|play|driving|recovery)[^a-z]*time)",
     re.IGNORECASE,
 )
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 HOUR = re.compile(r"(^|[^a-z])hour[^a-z]*$", re.IGNORECASE)
 DATES = {  # what dates look like -> the formats to try
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?$": ("ISO8601",),
@@ -273,21 +275,26 @@ def clock_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
 
 
 def _is_clock(column: pd.Series, name: str, y: np.ndarray) -> bool:
-    if column.dtype == object:
+    are_dates = column.dtype == object
+    if are_dates:
         column = _as_dates(column)
     there = column.notna().to_numpy()
     if not _speaks_for_all(there, y):
         return False
     values, y = column.to_numpy()[there], y[there]
     goes = len(np.unique(values)) > 2 and _goes_one_way(values)
-    return bool(goes or _is_called_clock(name, values)) and abs(auc(y, values) - 0.5) > SPEAKS
+    return bool(goes or _is_called_clock(name, values, are_dates)) and abs(auc(y, values) - 0.5) > SPEAKS
 
 
-def _is_called_clock(name: str, values: np.ndarray) -> bool:
-    """Tell whether a name says that a column holds times; an hour of the day comes again each day."""
+def _is_called_clock(name: str, values: np.ndarray, are_dates: bool) -> bool:
+    """Tell whether a name says that a column holds times, as dates do unless it says other; eventTime is event Time.
+
+    An hour of the day is none: it comes again each day.
+    """
+    names = name, HUMP.sub(" ", name)
     if HOUR.search(name) and values.min() >= 0 and values.max() <= 24:
         return False
-    return bool(CLOCK.search(name)) and not NO_CLOCK.search(name)
+    return (are_dates or any(map(CLOCK.search, names))) and not any(map(NO_CLOCK.search, names))
 
 
 def _as_dates(texts: pd.Series) -> pd.Series:

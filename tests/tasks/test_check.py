@@ -298,7 +298,9 @@ class TestClocks:
         finding = checked(self.drifting(row=np.arange(200) // 2))["clock_column"]
         assert (finding.columns, finding.severity) == (("row",), "warning")
 
-    @pytest.mark.parametrize("name", ["Time", "event_date", "Year", "timestamp"])
+    @pytest.mark.parametrize(
+        "name", ["Time", "event_date", "Year", "timestamp", "eventTime", "created_at", "updatedAt"]
+    )
     def test_a_time_is_found_by_its_name_in_a_shuffled_file(self, checked, name):
         frame = self.drifting(**{name: np.arange(200.0)}).sample(frac=1.0, random_state=0)
         assert checked(frame)["clock_column"].columns == (name,)
@@ -338,7 +340,7 @@ class TestClocks:
         frame = self.drifting(**{name: np.arange(200.0)}).sample(frac=1.0, random_state=0)
         assert "clock_column" not in checked(frame)
 
-    @pytest.mark.parametrize("name", ["response_time", "Lead time (h)", "birth_year", "Date of birth", "waiting-time"])
+    @pytest.mark.parametrize("name", ["response_time", "Lead time (h)", "birth_year", "Date of birth", "waitingTime"])
     def test_what_takes_time_or_is_of_a_life_is_no_clock_by_its_name(self, checked, name):
         frame = self.drifting(**{name: np.arange(200.0)})
         assert "clock_column" not in checked(frame.sample(frac=1.0, random_state=0))
@@ -369,6 +371,9 @@ class TestClocks:
         assert checked(self.drifting(day=days))["clock_column"].columns == ("day",)
         gaps = np.where(np.arange(200) % 50 == 7, days[0].translate(str.maketrans("123456789", "0" * 9)), days)
         assert checked(self.drifting(day=gaps))["clock_column"].columns == ("day",), "0000-00-00"
+        shuffled = self.drifting(x=days).sample(frac=1.0, random_state=0)
+        assert checked(shuffled)["clock_column"].columns == ("x",), "whatever it is called"
+        assert "clock_column" not in checked(shuffled.rename(columns={"x": "birthdate"}))
         spoilt = np.where(np.arange(200) == 7, "soon", days)
         assert "clock_column" not in checked(self.drifting(x=spoilt))
 
