@@ -23,6 +23,7 @@ from tasks.errors import BadInput, RunFailed, in_short
 from tasks.files import NO_FILE, brief, is_sha256, is_there, sha256_or_reason
 from tasks.ledger import Ledger, LedgerEntry
 from tasks.recovery import PROCESS
+from tasks.registry import Version
 from tasks.runs import all_pages
 from tasks.values import ConversionRule, RawFile, joined
 from tasks.verify_runs import CheckedRun, Discrepancy, RunAuditor, is_being_written, name_of, other_digest
@@ -400,55 +401,47 @@ def model_faults(client: MlflowClient, ledger: Ledger, model: str, auditor: RunA
 
 def _model_faults(client: MlflowClient, ledger: Ledger, model: str, auditor: RunAuditor) -> tuple[Discrepancy, ...]:
     try:
-        told = registry.compare(client, ledger, model)
+        seen = registry.shown(client, model)
+        told = registry.compare_shown(ledger, model, seen)
         found = (Discrepancy(o.kind, o.subject, o.message, "registry", is_note=o.is_note) for o in told)
-        return (*found, *_odd_places(client, ledger, model), *_odd_origins(client, ledger, model, auditor))
+        odd_places = _odd_places(client, ledger, model, seen.versions)
+        return (*found, *odd_places, *_odd_origins(ledger, model, seen.versions, auditor))
     except Exception as error:  # whatever MLflow raises at rows that it cannot have written
         words = f"MLflow cannot show it: {in_short(error)}"
         return (Discrepancy("unreadable", model, words, "registry"),)
 
 
-def _odd_places(client: MlflowClient, ledger: Ledger, model: str) -> Iterator[Discrepancy]:
+def _odd_places(client: MlflowClient, ledger: Ledger, model: str, there: tuple[Version, ...]) -> Iterator[Discrepancy]:
     """Yield the versions that are loaded from elsewhere than they were registered from, or not ready to be loaded."""
     registered = registry.registered(ledger, model)
-    for version in registry.versions(client, model):
-        subject, number = f"{model}/{version.number}", str(version.number)
-        place = client.get_model_version_download_uri(model, number)
+    for version in there:
+        subject = f"{model}/{version.number}"
+        place = client.get_model_version_download_uri(model, str(version.number))
         source = registered.get(version.number, {}).get("source", place)
         if place != source:
             words = f"it is loaded from {place}, it was registered from {source}"
             yield Discrepancy("changed", subject, words, "registry", version.run_id)
-        status = client.get_model_version(model, number).status
-        if status != "READY":
-            yield Discrepancy("changed", subject, f"its status is {status}, expected READY", "registry", version.run_id)
+        if version.status != "READY":
+            words = f"its status is {version.status}, expected READY"
+            yield Discrepancy("changed", subject, words, "registry", version.run_id)
 
 
-def _odd_origins(client: MlflowClient, ledger: Ledger, model: str, auditor: RunAuditor) -> Iterator[Discrepancy]:
+def _odd_origins(ledger: Ledger, model: str, there: tuple[Version, ...], auditor: RunAuditor) -> Iterator[Discrepancy]:
     """Yield the versions that were registered as another model than their run made, by the run's own manifest.
 
     Else somebody could leave a signed run alone, and register other files, or a run that nothing vouches for.
     """
-    there, told = {one.number for one in registry.versions(client, model)}, registry.registered(ledger, model)
+    numbers, told = {one.number for one in there}, registry.registered(ledger, model)
     for number, facts in sorted(told.items()):
         # one that ended since is told of by now, for it did so before its version was made
         entry = auditor.entries.get(facts["run_id"]) or ledger.last_of_runs().get(facts["run_id"])
-        content = auditor.manifest(entry) if entry else None
-        then = {"manifest_sha256": entry and entry.data.get("manifest_sha256")} | _model_of(content)
-        for name, value in then.items() if number in there else ():
+        made = auditor.model_of(entry) if entry else {}
+        then = {"manifest_sha256": entry and entry.data.get("manifest_sha256")} | made
+        for name, value in then.items() if number in numbers else ():
             now = facts.get(name) or facts.get(f"{registry.PREFIX}{name}")
             if now != value:
                 words = f"it was registered with the {name} {now}, its run {facts['run_id'][:8]} has {value or 'none'}"
                 yield Discrepancy("changed", f"{model}/{number}", words, "registry", facts["run_id"])
-
-
-def _model_of(content: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what the manifest of a run tells of the model that it made; nothing without one."""
-    if content is None:
-        return {}
-    model, listed = content["store"]["model"] or {}, content["artifacts"]
-    files = {one["path"].removeprefix("model/"): one["sha256"] for one in listed if one["path"].startswith("model/")}
-    digest = registry.files_sha256(files)
-    return {"source": model.get("artifact_location"), "model_id": model.get("model_id"), "model_sha256": digest}
 
 
 def models_of(client: MlflowClient, ledger: Ledger) -> list[str]:

@@ -37,7 +37,7 @@ from tasks.manifests import (
     utc,
 )
 from tasks.recovery import PROCESS
-from tasks.registry import LEFT_BY_READERS
+from tasks.registry import LEFT_BY_READERS, files_sha256
 from tasks.runs import PARENT, all_experiments
 from tasks.signing import public_keys
 from tasks.signing import verify as verify_signature
@@ -122,6 +122,7 @@ class RunAuditor:
         self.homes: set[str] = set()  # the experiments of the runs whose manifests the ledger vouches for
         self.vouched: set[str] = set()  # these runs
         self.models: set[str] = set()  # and the models that they recorded
+        self._made: dict[str, dict[str, Any]] = {}  # what they tell of these, by the digests of the runs' entries
 
     def check(self, entry: LedgerEntry, run: Run | None) -> CheckedRun:
         """Hold a run against its ledger entry, and then against its manifest."""
@@ -133,6 +134,7 @@ class RunAuditor:
         if content is not None:
             try:
                 found += self._against_manifest(entry, run, content)
+                self._made[entry.digest] = _model_of(content)
             except Exception as error:  # whatever MLflow raises at rows that it cannot have written
                 found.append(self._said(run, "unreadable", "", not_shown(error), "store"))
         return CheckedRun(run, content, tuple(found))
@@ -163,6 +165,12 @@ class RunAuditor:
         """Return a run's manifest if it is the one that the ledger knows."""
         run = self.find(entry.subject)
         return None if run is None else self._manifest(entry, run)[0]
+
+    def model_of(self, entry: LedgerEntry) -> dict[str, Any]:
+        """Return what a run's manifest tells of the model that it made; the manifest is read once for each run."""
+        if entry.digest in self._made:
+            return self._made[entry.digest]
+        return _model_of(self.manifest(entry))
 
     # The ledger's entry -------------------------------------------------------------------------------------------
 
@@ -475,6 +483,19 @@ class RunAuditor:
 
     def _said(self, run: Run, kind: str, what: str, message: str, part: str) -> Discrepancy:
         return Discrepancy(kind, f"{name_of(run)}{what}", message, part, run.info.run_id)
+
+
+def _model_of(content: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what the manifest of a run tells of the model that it made; nothing without one."""
+    if content is None:
+        return {}
+    model, listed = content["store"]["model"] or {}, content["artifacts"]
+    files = {one["path"].removeprefix("model/"): one["sha256"] for one in listed if one["path"].startswith("model/")}
+    return {
+        "source": model.get("artifact_location"),
+        "model_id": model.get("model_id"),
+        "model_sha256": files_sha256(files),
+    }
 
 
 def name_of(run: Run) -> str:

@@ -662,15 +662,15 @@ class TestRegistry:
         assert (one.subject, "file:///elsewhere" in one.message) == (f"{MODEL}/2", True)
 
     def test_a_change_of_models_between_two_readings_is_no_finding(self, audited, monkeypatch):
-        real, changes = registry.versions, ["the new one is slow", "it is not", "it is"]
+        real, changes = registry.shown, ["the new one is slow", "it is not", "it is"]
 
         def change_meanwhile(client, model):
-            there = real(client, model)
+            seen = real(client, model)
             if changes:
                 registry.rollback(audited.client, audited.ledger, MODEL, changes.pop())
-            return there
+            return seen
 
-        monkeypatch.setattr(registry, "versions", change_meanwhile)
+        monkeypatch.setattr(registry, "shown", change_meanwhile)
         assert found(audited) == ()
         assert not changes
 
