@@ -45,6 +45,7 @@ def pytest_configure():
     os.environ["PREFECT_HOME"] = str(Path(os.environ["AUCFLOW_HOME"]) / "prefect")
     ready_made.open_folder()
     ready_made.copy_mlflows_tables()
+    ready_made.spare_mlflows_self_tests()
     quieten(verbose=True)  # telemetry off; warnings stay visible to the tests
 
 

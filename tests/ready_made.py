@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 from filelock import FileLock
 
@@ -63,8 +64,22 @@ def copy_mlflows_tables() -> None:
             migrate(engine)
 
     utils._upgrade_db = copy
-    # which is read from all migrations for each store that is opened
+    read_mlflows_migrations_once()
+
+
+def read_mlflows_migrations_once() -> None:
+    """Have MLflow find out once, and not for each store that it opens, which schema is its latest."""
+    from mlflow.store.db import utils
+
     utils._get_latest_schema_revision = functools.cache(utils._get_latest_schema_revision)
+
+
+def spare_mlflows_self_tests() -> None:
+    """Have MLflow read as it does for users: under pytest it watches each session that reads, for a third more time."""
+    import sqlalchemy
+    from mlflow.store.db import utils
+
+    utils.event = SimpleNamespace(listen=lambda *_: None, listens_for=sqlalchemy.event.listens_for)
 
 
 def bare_environment(home):
