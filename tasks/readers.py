@@ -258,7 +258,7 @@ def records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[tuple[l
     pandas fills short rows up without a word, hence this pass in front of it.
     """
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-    end, width, first = 0, 0, 0
+    end, width, first, before = 0, 0, 0, [""]
     for record in reader:
         start, end = end + 1, reader.line_num
         if len(record) < 2 and not "".join(record).strip():
@@ -266,10 +266,13 @@ def records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[tuple[l
         width, first = width or len(record), first or start
         if len(record) != width:
             spans = f" (it runs on to line {end}: is a quote never closed?)" if end > start else ""
+            remedy = "Mend that line (quote a value that holds the delimiter)."
+            if record[0].startswith("#") or before[0].startswith("#"):
+                remedy = "CSV has no comments: remove the lines that begin with #."
             raise BadInput(
-                f"{name}, line {start}: expected {width} values, as in line {first}, got "
-                f"{len(record)}{spans}. Mend that line (quote a value that holds the delimiter)."
+                f"{name}, line {start}: expected {width} values, as in line {first}, got {len(record)}{spans}. {remedy}"
             )
+        before = record if start == first else [""]  # a first line alone: a header may begin with # as well
         yield record, start
 
 
