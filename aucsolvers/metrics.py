@@ -151,7 +151,7 @@ def delong_paired(y, scores_a, scores_b, groups=None):
     if variance > 0:
         z = difference / math.sqrt(variance)
     else:
-        z = 0.0 if variance == 0 and difference == 0 else math.nan
+        z = 0.0 if variance == 0 and abs(difference) <= np.finfo(float).eps else math.nan
     return DeLongPaired(difference, variance, z, math.erfc(abs(z) / math.sqrt(2)))
 
 
@@ -189,8 +189,10 @@ def _variance_of_area(positive, of_positives, of_negatives, groups):
     held = [len(np.unique(groups[rows])) for rows, _ in sides]
     if min(held) < 2:
         return math.nan
-    of_classes = sum(count / (count - 1) * float(part @ part) for count, part in zip(held, sums, strict=True))
-    return float(of_classes + 2 * n / (n - 1) * (sums[0] @ sums[1]))
+    of_classes = float(sum(count / (count - 1) * (part @ part) for count, part in zip(held, sums, strict=True)))
+    variance = of_classes + float(2 * n / (n - 1) * (sums[0] @ sums[1]))
+    # where each group has as many of either class, and one score, the parts are opposites, but for their rounding
+    return variance if variance > n * np.finfo(float).eps * of_classes else 0.0
 
 
 # Decisions -------------------------------------------------------------------------------------------------------

@@ -49,7 +49,9 @@ def divide(dataset: Dataset, config: ExperimentConfig, call: Call = as_task) -> 
     plan = (validation.folds, validation.repeats, seed_for(config.seed, dataset.name, "split"), validation.grouped)
     held_out = HeldOut.of(validation.held_out, config.seed)
     findings = call(check, dataset, *plan, held_out)
-    return Prepared(dataset, findings, call(split, dataset, *plan, held_out), all_rows(dataset, held_out))
+    return Prepared(
+        dataset, findings, call(split, dataset, *plan, held_out), all_rows(dataset, held_out, validation.grouped)
+    )
 
 
 def _refuse_scales(dataset: Dataset, config: ExperimentConfig) -> None:

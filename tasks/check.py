@@ -48,12 +48,16 @@ DATES = {  # what dates look like -> the formats to try
 IDENTIFIER = re.compile(r"(?i:(^|[^a-z])id([^a-z]|$))|[a-z]I[dD]$")  # id, row_id, customerId
 # whom or what several rows may be of: patient, customer_no, userid
 ENTITY = re.compile(
-    r"(^|[^a-z])(patient|subject|person|donor|customer|client|member|user|household|account|card|policy|device|machine)"
-    r"[^a-z]*(id|no|nr|num|number|code|key|ref|hash|uuid)?[^a-z]*$",
+    r"(^|[^a-z])(patient|pid|mrn|u?subjid|subject|subj|person|participant|respondent|donor|student|pupil|employee|driver"
+    r"|customer|cust|client|member|user|household|family|animal|account|acct|card|policy|device|machine|vehicle|vin|engine"
+    r"|sensor|case|ssn|email|uid)[^a-z]*(id|no|nr|num|number|code|key|ref|hash|name)?[^a-z]*$"
+    r"|(^|[^a-z])(serial([^a-z]*(no|number))?|uuid|guid|phone|plate)[^a-z]*$",
     re.IGNORECASE,
 )
 BEGINNING = 1000  # rows that tell most columns that are not what is looked for
 MANY = 5  # positives of one value: of so many each one's own label matters little
+COUNT = re.compile(r"^[^a-z]*(n|no|num|number|count|total|nr)([^a-z]|[^a-z]+of[^a-z])", re.IGNORECASE)  # of users, say
+FEW_NAMES = 5  # values of an identifier of several rows, at least: measurements of some kind have fewer
 REPEAT = 0.9  # values in a row of an identifier of several rows, at most
 BY_DESIGN = 5  # times as many copies as there are by chance
 RANKS = 3.0  # standard errors of an AUC that chance does not reach
@@ -91,7 +95,8 @@ def _findings(
     keys = row_keys(table.X)
     splits = split.fn(dataset, folds, repeats, seed, grouped, held_out)
     base = 1 if dataset.layout.index_base is None else dataset.layout.index_base
-    separating = separating_columns(table, base)
+    repeated = repeated_identifiers(table, rule.group)
+    separating = separating_columns(table, base, () if repeated is None else repeated.columns)
     suspects = () if separating is None else separating.columns
     identifiers = identifier_columns(table, suspects)
     findings = (
@@ -105,7 +110,7 @@ def _findings(
         separating,
         clock_columns(table, suspects),
         identifiers,
-        repeated_identifiers(table),
+        repeated,
         hidden_copies(table, () if identifiers is None else identifiers.columns),
         repeated_names(dataset),
         empty_columns(dataset),
@@ -349,11 +354,11 @@ def _is_identifier(column: pd.Series, name: str, y: np.ndarray) -> bool:
     return _goes_one_way(values) or abs(auc(y, values) - 0.5) <= RANKS * error
 
 
-def repeated_identifiers(table: Table) -> Finding | None:
+def repeated_identifiers(table: Table, group: str | None = None) -> Finding | None:
     """Find columns that name whom or what several rows are of, where rows of one value tend to be of one class.
 
     A model that saw some of a patient's rows may know the others again, by this column or, without it, by whatever else
-    is the patient's own.
+    is the patient's own. Another column may be the ``group`` already.
     """
     if not isinstance(table.X, pd.DataFrame) or len(table.X) < IDENTIFIED:
         return None
@@ -362,23 +367,28 @@ def repeated_identifiers(table: Table) -> Finding | None:
     if not names:
         return None
     first, one = table.X[names[0]], len(names) == 1
+    remedy = f"Keep them together with --group '{names[0]}' (group, in a config); it is then no feature."
+    if group is not None:
+        remedy = f"There can be one group: '{names[0]}' in place of '{group}', if it is the larger unit; else drop it."
     message = (
         f"{len(names):,} {_plural(len(names), 'column')} that name{'s' if one else ''} whom or what several rows are "
         f"of ({_listed(names)}; {len(first):,} rows of {first.nunique():,} values), and rows of one value tend to be "
         f"of one class (AUC by the others' labels {found[names[0]]:.2f}): with some of them in training and some in "
-        f"test, test scores flatter, also without the column. Keep them together with --group '{names[0]}' (group, in "
-        "a config); it is then no feature."
+        f"test, test scores flatter, also without the column. {remedy}"
     )
     return Finding("repeated_identifier", "warning", message, len(names), tuple(names))
 
 
 def _names_several(column: pd.Series, name: str) -> bool:
     """Tell whether a column is called like an identifier, and has values that repeat, though not the same few."""
-    if not (IDENTIFIER.search(name) or ENTITY.search(name)):
+    called = IDENTIFIER.search(name) or any(map(ENTITY.search, (name, HUMP.sub(" ", name))))
+    few = column.nunique()
+    if not called or COUNT.search(name) or not FEW_NAMES <= few <= REPEAT * len(column):
         return False
-    if column.dtype != object and not _is_whole(column.to_numpy()):
-        return False
-    return IDENTIFIED <= column.nunique() <= REPEAT * len(column)
+    if column.dtype == object:
+        return True
+    values = column.to_numpy()
+    return _is_whole(values) and (few >= IDENTIFIED or np.ptp(values) >= 2 * few)  # else they may be counts
 
 
 def _area_by_others(column: pd.Series, y: np.ndarray) -> float:
@@ -450,8 +460,11 @@ def _speaks_for_all(there: np.ndarray, y: np.ndarray) -> bool:
     return all(2 * np.count_nonzero(there & of) >= np.count_nonzero(of) > 0 for of in (y > 0, y < 0))
 
 
-def separating_columns(table: Table, base: int = 1) -> Finding | None:
-    """Find columns that tell the classes apart all by themselves: suspects of a leak."""
+def separating_columns(table: Table, base: int = 1, repeated: tuple[str, ...] = ()) -> Finding | None:
+    """Find columns that tell the classes apart all by themselves: suspects of a leak.
+
+    Of those that name whom several rows are of, to drop the column is not enough.
+    """
     if isinstance(table.X, pd.DataFrame):
         names = [name for name in table.X if _separates(table.X[name], table.y)]
     else:
@@ -461,11 +474,15 @@ def separating_columns(table: Table, base: int = 1) -> Finding | None:
     if not names:
         return None
     one = len(names) == 1
+    known = [name for name in names if name in repeated]
+    remedy = f"Drop {'it' if one else 'them'} unless known before the outcome."
+    if known:
+        told = f"{_listed(known)} may tell whose the rows are: see there."
+        remedy = told if len(known) == len(names) else f"{remedy} But {told}"
     message = (
         f"{len(names):,} {_plural(len(names), 'column')} alone {'separates' if one else 'separate'} the classes "
         f"({_listed(names)}; single-column AUC above {SEPARATES} or below {1 - SEPARATES:.3f}, by its order or by what "
-        f"other rows of the same value are): a leak of the label? "
-        f"Drop {'it' if one else 'them'} unless known before the outcome."
+        f"other rows of the same value are): a leak of the label? {remedy}"
     )
     return Finding("separating_column", "warning", message, len(names), tuple(names))
 

@@ -44,7 +44,7 @@ class DatasetConfig(Strict):
     positive: str | None = None  # short for conversion: {positive: …}
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     drop: tuple[str, ...] = ()
-    group: str | None = Field(default=None, min_length=1)  # rows of one value of this column stay together
+    group: str | None = None  # rows of one value of this column stay together
     conversion: Conversion | None = None
 
     @model_validator(mode="before")
@@ -66,6 +66,8 @@ class DatasetConfig(Strict):
     @field_validator("group", mode="after")
     @classmethod
     def _as_column(cls, name: str | None) -> str | None:
+        if name is not None and not name.strip():
+            raise ValueError("expected a column's name, got blanks. Name it, or leave group out")
         return None if name is None else name.strip()
 
     @field_validator("drop", mode="before")

@@ -127,7 +127,7 @@ def load(dataset: Dataset) -> Table:
 def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     """Return arrays and classes; the last few are kept, for every stage of every method asks for the same ones."""
     _refuse_changed(raw)
-    raw_table = read(raw, rule.delimiter, rule.drop)
+    raw_table = read(raw, rule.delimiter, rule.drop, rule.group)
     if raw_table.X.shape[0] == 0:
         raise BadInput(f"{raw.path.name}: expected rows of data, got none. Give a file with rows.")
     if isinstance(raw_table.X, pd.DataFrame):
@@ -203,6 +203,9 @@ def take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.Da
                 f"{file}: expected {what} out of {name_list(names)}, got '{unknown[0]}'.{nearest(unknown[0], names)} "
                 "Correct the name."
             )
+    same = [str(name).strip() for name in table.X.columns].count(str(rule.group))
+    if rule.group is not None and same > 1:
+        raise BadInput(f"{file}: expected one column '{rule.group}' as group, got {same}. Rename one of them.")
     left_out = {names[position], *no_features(rule), *table.no_features}
     return X.drop(columns=[name for name in names if name in left_out]), X[names[position]], names[position]
 
@@ -273,14 +276,25 @@ def refuse_target(rule: ConversionRule, file: str) -> None:
         )
 
 
-def _groups(table: RawTable, group: str, file: str, kept: np.ndarray) -> np.ndarray:
-    """Return a uint64 for each row, equal where the group's column has one value; by its text, as labels are.
+def _plain_whole(text: str | None) -> str | None:
+    """Return the text of a whole number without zeros in front or a point behind, any other as it is.
 
-    Hence 17 and 17.0 are one value, and a later version of the file has the same numbers for it.
+    >>> _plain_whole("0017.0"), _plain_whole("1E5"), _plain_whole("17b")
+    ('17', '1E5', '17b')
+    """
+    whole = re.fullmatch(r"([+-]?[0-9]{1,4000})(?:\.0*)?", text) if text is not None else None
+    return str(int(whole[1])) if whole else text
+
+
+def _groups(table: RawTable, group: str, file: str, kept: np.ndarray) -> np.ndarray:
+    """Return a uint64 for each row, equal where the group's column has one value.
+
+    It hangs on that value alone, and not on what else is in the column: 17, 17.0, 017 and a text of these are one, in
+    files of all formats. So a later version of the file has the same numbers for it.
     """
     column = table.X.iloc[:, unique_names([str(name) for name in table.X.columns]).index(group)]
     codes, values = pd.factorize(column)
-    texts = [label_text(value) for value in values]
+    texts = [_plain_whole(label_text(value)) for value in values]
     missing = np.array([text is None or text in MISSING for text in texts] + [True])[codes] & kept
     if missing.any():
         raise BadInput(

@@ -277,10 +277,10 @@ def _non_inferiority(
     limit = 0.0 - rules.non_inferiority_margin  # and not -0.0
     n_pos = int((y > 0).sum())
     if math.isnan(variance):
+        (found, _), (others, _) = positives(y, groups), positives(-y, groups)
         reason = (
             f"The paired DeLong test needs two held-out {'rows' if groups is None else 'groups'} of each class, got "
-            f"{n_pos:,} positive and {len(y) - n_pos:,} negative rows: whether the challenger is inferior cannot be "
-            "told."
+            f"{found:,} positive and {others:,} negative: whether the challenger is inferior cannot be told."
         )
         return Judged("non_inferiority", False, None, limit, reason)
     bound = max(-1.0, difference - _z(rules) * math.sqrt(variance))

@@ -79,13 +79,16 @@ class RawTable:
         return f"line {self.lines[row]}" if self.lines is not None else f"row {self.rows_before + row + 1}"
 
 
-def read(raw: RawFile, delimiter: str | None = None, drop: tuple[str, ...] = ()) -> RawTable:
+def read(
+    raw: RawFile, delimiter: str | None = None, drop: tuple[str, ...] = (), as_spelt: str | None = None
+) -> RawTable:
     """Return the table in a raw file; ``delimiter`` is that of a CSV file, detected if None.
 
-    Columns in ``drop`` are there, but a Parquet file's may be empty: they need not be of a type that can be read.
+    Columns in ``drop`` are there, but a Parquet file's may be empty: they need not be of a type that can be read. The
+    column ``as_spelt`` of a CSV file is one of texts whatever it holds.
     """
     if raw.format == "csv":
-        return read_csv(raw.path, delimiter)
+        return read_csv(raw.path, delimiter, as_spelt)
     if raw.format == "sklearn":
         return read_sklearn(raw.source.removeprefix("sklearn:"))
     if raw.format in ("npz", "idx"):
@@ -101,7 +104,7 @@ def read(raw: RawFile, delimiter: str | None = None, drop: tuple[str, ...] = ())
 # CSV --------------------------------------------------------------------------------------------------------------
 
 
-def read_csv(path: Path, delimiter: str | None = None) -> RawTable:
+def read_csv(path: Path, delimiter: str | None = None, as_spelt: str | None = None) -> RawTable:
     """Return a delimited text file's table; delimiter and header are detected, ragged rows refused.
 
     Without a header the columns are called column_1, column_2, …
@@ -123,7 +126,8 @@ def read_csv(path: Path, delimiter: str | None = None) -> RawTable:
     lines = np.array(starts[header:], dtype=np.int64)
     body = text.split("\n", lines[0] - 1)[-1] if len(lines) else ""
     del text  # as large as all that follows
-    frame, marks = parse_records(body, delimiter, len(names), path.name, lines)
+    spelt = frozenset(i for i, name in enumerate(names) if name == as_spelt)
+    frame, marks = parse_records(body, delimiter, len(names), path.name, lines, spelt=spelt)
     frame.columns = names
     return RawTable(frame, lines=lines, named=header, marks=marks)
 
@@ -277,19 +281,25 @@ def records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[tuple[l
 
 
 def parse_records(
-    body: str, delimiter: str, width: int, name: str, lines: np.ndarray, texts: frozenset[int] | None = None
+    body: str,
+    delimiter: str,
+    width: int,
+    name: str,
+    lines: np.ndarray,
+    texts: frozenset[int] | None = None,
+    spelt: frozenset[int] = frozenset(),
 ) -> tuple[pd.DataFrame, Marks]:
     """Return the columns of records that are known to have ``width`` values each, and what marks their numbers have.
 
-    A column is what all of its values allow. Of a piece of a table ``texts`` are the columns that are texts whatever
-    the piece holds of them; those of AMBIGUOUS marks are texts anyway.
+    A column is what all of its values allow; one in ``spelt`` holds texts. Of a piece of a table ``texts`` are the
+    columns that are texts whatever the piece holds of them; those of AMBIGUOUS marks are texts anyway.
     """
     if not len(lines):
         return pd.DataFrame({i: np.empty(0) for i in range(width)}), {}
 
     parse = partial(_parse_csv, body, delimiter, width)
     try:
-        frame = parse(texts or ())
+        frame = parse({*(texts or ()), *spelt})
     except (ValueError, OverflowError) as error:
         if "EOF inside string" in str(error):  # what an open quote swallows is one record, and the last one
             raise BadInput(
@@ -303,9 +313,9 @@ def parse_records(
     if delimiter == ";":
         # what is a number here may have a decimal comma in another piece
         numbers = [] if texts is None else [i for i in frame if frame[i].dtype == np.float64]
-        spelt = parse(numbers) if numbers else frame
-        marks = {i: _marks(spelt[i]) for i in frame}
-    as_texts = {*(texts or ()), *(i for i, found in marks.items() if found >= AMBIGUOUS)}
+        unread = parse(numbers) if numbers else frame
+        marks = {i: _marks(unread[i]) for i in frame}
+    as_texts = {*(texts or ()), *spelt, *(i for i, found in marks.items() if found >= AMBIGUOUS)}
     return pd.DataFrame({i: _tidy(frame[i], delimiter == ";", i in as_texts) for i in frame}), marks
 
 

@@ -66,6 +66,7 @@ CHANGED = {
     "package_sha256": "the code",
     "imported_sha256": "the imported code",
 }
+RENAMED = 0.25  # share of rows held out that train today, from which on it is no chance
 MOST_NAMED = 5  # columns that a message lists
 
 
@@ -105,7 +106,10 @@ class RetrainConfig(Sectioned):
     @property
     def sha256(self) -> str:
         """The digest of what the outcome hangs on: not of how many work on it, or whether they may fetch."""
-        return hashlib.sha256(canonical(self.model_dump(mode="json", exclude={"workers", "offline"}))).hexdigest()
+        tree = self.model_dump(mode="json", exclude={"workers", "offline"})
+        if self.data.group is None:  # configs are older than groups, and the same ones as they were
+            del tree["data"]["group"]
+        return hashlib.sha256(canonical(tree)).hexdigest()
 
 
 def load_retrain_config(name_or_path: str, **overrides: Any) -> RetrainConfig:
@@ -311,12 +315,15 @@ def meet_champion(
         return Opponent(champion, held_out.test, misfits, None)
     X = as_trained(model, table.X)
     unseen = _unseen(manifest, X, table.groups)
+    kept = read_profiles(client, manifest)
     fair = _fair(champion, manifest, config, table, unseen)
+    if fair.passed and table.groups is not None and kept.row_keys is not None:
+        trained_on = lasting_keys(as_trained(model, load(dataset).rows(held_out.train).X))
+        fair = _same_groups(champion, manifest, config, kept.row_keys, lasting_keys(X), trained_on) or fair
     if not fair.passed:
         return Opponent(champion, held_out.test, (fair,), None)
     scores = np.asarray(model.ranker.predict(X), dtype=np.float64)[unseen]
     earlier = manifest["folds"][-1].get("test", {}).get("auc")
-    kept = read_profiles(client, manifest)
     new = None if kept.row_keys is None else new_rows(kept.row_keys, lasting_keys(X))[unseen]
     contender = Contender(scores, model.ranker.threshold, kept.of_all, new, kept.of_new, earlier)
     return Opponent(champion, held_out.test[unseen], (fair,), contender)
@@ -366,8 +373,7 @@ def as_trained(model: KeptModel, X: Rows) -> Rows:
 
 def _unseen(manifest: dict[str, Any], X: Rows, groups: np.ndarray | None) -> np.ndarray:
     """Return which rows a run held out, none of whose group it was trained on."""
-    config = manifest["config"]
-    rule = HeldOut.of(config["validation"].get("held_out", 0.0), config["seed"])
+    rule = HeldOut.of(*_rule_of(manifest["config"]))
     unseen = rule.rows(X, groups if _group_of(manifest) is not None else None)
     return unseen if groups is None else unseen & ~np.isin(groups, groups[~unseen])
 
@@ -397,10 +403,39 @@ def _fair(
     return Judged("unseen_rows", enough, float(n_pos), float(least), reason)
 
 
+def _same_groups(
+    champion: Version,
+    manifest: dict[str, Any],
+    config: RetrainConfig,
+    then: np.ndarray,
+    held_out: np.ndarray,
+    trained_on: np.ndarray,
+) -> Judged | None:
+    """Tell that rows which the champion held out train the challenger, by the same rule: their groups are renamed.
+
+    A few may, being copies of other groups' rows. ``then`` are the keys of the rows that it held out.
+    """
+    if _group_of(manifest) is None or _rule_of(manifest["config"]) != (config.validation.held_out, config.seed):
+        return None
+    stayed, crossed = int(np.isin(then, held_out).sum()), int(np.isin(then, trained_on).sum())
+    if crossed <= RENAMED * (stayed + crossed):
+        return None
+    return _failed(
+        "same_group",
+        f"{_named(champion)} held out {len(then):,} rows, {crossed:,} of which the challenger is trained on by the "
+        f"same rule: the values of '{config.data.group}' are other ones than they were, so which rows it was trained "
+        "on cannot be told. Write them as they were.",
+    )
+
+
+def _rule_of(config: dict[str, Any]) -> tuple[float, int]:
+    """Return the share that a run's config held out, and its seed."""
+    return config["validation"].get("held_out", 0.0), config["seed"]
+
+
 def _why_others(manifest: dict[str, Any], config: RetrainConfig) -> str:
     """Return why the champion's config held out other rows than this one."""
-    before = manifest["config"]
-    then = (before["validation"].get("held_out", 0.0), before["seed"])
+    then = _rule_of(manifest["config"])
     now = (config.validation.held_out, config.seed)
     if config.data.group is not None and _group_of(manifest) is None:
         return f"it held out rows, this config holds out all rows of one '{config.data.group}'"

@@ -69,7 +69,8 @@ def fit_model(
     pipeline = fit_scorer(table, split, samples, method, candidates, seed)
     fitted = time.perf_counter()
     whole, solver = table.rows(split.train), least_certified(pipeline)
-    splits, held_out = calibration_splits(whole, config, seed), np.empty(0)
+    by_others = method.probabilities is not None or config.validation.threshold != "training"
+    splits, held_out = calibration_splits(whole, config, seed) if by_others else (), np.empty(0)
     rule = threshold_rule(whole, splits, method, config)
     by_itself = rule == "training"
     if not by_itself or method.probabilities is not None:

@@ -2,7 +2,7 @@
 
 Kernels are compiled for the types that they meet: rows dense or CSR, float64 (float32 only from Python, for what comes
 out of preprocessing is float64). An entry is fitted in each of them, and in each way of solving that has kernels of its
-own. The reader of svmlight files has kernels too.
+own. The reader of svmlight files has kernels too, and the division of groups into folds.
 """
 
 import sys
@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from aucsolvers.process import one_blas_thread
 from tasks import catalogue, svmlight
+from tasks.split import make_splits
 
 # Parameters with kernels that the defaults do not reach; of long fits, iterations enough to reach them all.
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -26,7 +27,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "ls_svm": ({}, {"solver": "cg"}),
     "zovr": ({}, {"schedule": "source"}),
 }
-READER = "svmlight"
+READER, DIVISION = "svmlight", "folds"
 SHAPE = 500, 5  # and classes that overlap: an easy problem is solved before all kernels are met
 # More than 2,000 positive scores are sorted by a kernel of their own, which all solvers share; of more than 2,048 rows
 # of a class svm_or samples some; above 1,024 features and rows conjugate gradients take the place of its matrix.
@@ -34,8 +35,8 @@ SHAPES = {"ls_svm": ((9000, 5),), "svm_or": ((9000, 5), (1100, 1050))}
 
 
 def entries() -> tuple[str, ...]:
-    """Return what there is to warm up, in the order of the catalogue: solvers, samplers, and the reader."""
-    return (*_estimators(), READER)
+    """Return what there is to warm up, in the order of the catalogue: solvers, samplers; reader and division."""
+    return (*_estimators(), READER, DIVISION)
 
 
 def _estimators() -> dict[str, catalogue.Entry]:
@@ -46,6 +47,10 @@ def warm(name: str, float32: bool = False) -> None:
     """Fit one entry to every kind of rows, so that its kernels are in memory and, if they can be, on disk."""
     if name == READER:
         svmlight.parse(b"1 1:0.5\n")
+        return
+    if name == DIVISION:
+        halves = np.arange(4) // 2
+        make_splits(np.array([1, -1, 1, -1]), 2, 1, 0, halves)
         return
     entry = _estimators()[name]
     # one thread, as in a run: on tiny data several, where cores are busy, wait for each other longer than they work

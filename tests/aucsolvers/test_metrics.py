@@ -164,6 +164,17 @@ class TestDeLong:
             plain += by_visits.low <= truth <= by_visits.high
         assert plain < 0.78 * 400 and hits > 0.91 * 400
 
+    @pytest.mark.parametrize("seed", range(40))
+    def test_pairs_of_one_score_leave_no_variance_and_no_rounding_below_it(self, seed):
+        """A case and a control of each person, and a score that is the person's: the root of -1e-20 was to be drawn."""
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(3, 60))
+        y, persons = np.repeat([1, -1], n), np.tile(np.arange(n), 2)
+        a, b = (np.tile(rng.normal(size=n), 2) for _ in range(2))
+        assert metrics.delong(y, a, persons) == pytest.approx((0.5, 0.0, 0.5, 0.5), abs=1e-15)
+        assert metrics.delong(y, a, persons).variance == 0.0
+        assert metrics.delong_paired(y, a, b, persons) == pytest.approx((0.0, 0.0, 0.0, 1.0), abs=1e-15)
+
     def test_groups_are_one_a_row(self):
         with pytest.raises(ValueError, match=r"Expected groups of shape \(4,\), as y, got \(3,\)"):
             metrics.delong([0, 0, 1, 1], [1, 2, 3, 4], [1, 2, 3])

@@ -428,6 +428,18 @@ class TestGroups:
         assert rule == "same_group" and "the config names none as group" in reason and "(group: client)" in reason
         assert verify(client(), store.ledger()).findings == ()
 
+    def test_clients_by_new_names_are_noticed(self, tmp_path, monkeypatch):
+        """By their keys others are held out, and the champion was said to know none of those that it was trained on."""
+        monkeypatch.chdir(tmp_path)
+        table = of_clients(600)
+        file = write(table)
+        assert retrain(by_client(file, "claims")).decision.promote
+        write(table.assign(client=lambda t: "C" + t["client"].astype(str)), file)
+        rule, reason = told(meet("claims", by_client(file, "claims"), BY_CLIENT)[0])
+        assert rule == "same_group" and "the values of 'client' are other ones than they were" in reason
+        write(pd.concat([table, table[:3].assign(client=1)]), file)  # a few copies are no reason
+        assert meet("claims", by_client(file, "claims"), BY_CLIENT)[0].contender is not None
+
     def test_of_a_champion_of_rows_only_clients_of_whom_it_has_seen_none_are_left(self, model):
         table = claims(2000).assign(client=np.arange(2000) // 2)
         wanted = by_client(write(table, Path("more.csv")), model).model_copy(update={"rules": Rules(min_positives=1)})

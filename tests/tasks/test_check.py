@@ -521,12 +521,35 @@ class TestRepeatedIdentifiers:
     """Columns that name whom several rows are of: without --group they are on both sides."""
 
     @pytest.mark.parametrize(
-        "name", ["patient", "customer_no", "userid", "Account ID", "policyKey", "shop_id", "devices_id"]
+        "name",
+        "patient|customer_no|userid|Account ID|policyKey|shop_id|devices_id|MRN|USUBJID|pid|clientNumber|serial_no|email"
+        "|case_no|participant|VIN".split("|"),
     )
     def test_one_whose_rows_are_of_one_class_is_found(self, checked, name):
         finding = checked(visits(swaps=0.1).rename(columns={"patient": name}))["repeated_identifier"]
         assert (finding.severity, finding.columns) == ("warning", (name,))
         assert "240 rows of 60 values" in finding.message and f"--group '{name}'" in finding.message
+
+    @pytest.mark.parametrize("name", ["n_card", "num_user", "number of members", "scared", "mistaken"])
+    def test_a_count_of_them_is_none(self, checked, name):
+        assert "repeated_identifier" not in checked(visits().rename(columns={"patient": name}))
+
+    def test_of_a_few_patients_too(self, checked):
+        """Small studies gain most."""
+        assert "repeated_identifier" in checked(visits(n_patients=12, each=20))
+
+    def test_to_drop_it_is_no_advice(self, checked):
+        """It leaves what else is the patient's own, and nothing that tells whose a row is."""
+        found = checked(visits(each=6, swaps=0.0))
+        assert "Drop" not in found["separating_column"].message
+        assert "'patient' may tell whose the rows are: see there." in found["separating_column"].message
+        both = checked(visits(each=6).assign(leak=lambda f: f["y"] + 0.0))["separating_column"].message
+        assert "Drop them unless known before the outcome. But 'patient' may tell" in both
+
+    def test_a_second_one_is_told_beside_the_group(self, checked):
+        frame = visits(each=6).assign(hospital_id=lambda f: f.index // 24 * 31)
+        message = checked(frame, group="patient")["repeated_identifier"].message
+        assert "There can be one group: 'hospital_id' in place of 'patient', if it is the larger unit" in message
 
     def test_as_a_text_too(self, checked):
         frame = visits(swaps=0.1)
@@ -537,7 +560,8 @@ class TestRepeatedIdentifiers:
         [
             visits(swaps=0.5),  # labels that have nothing to do with the patient
             visits().rename(columns={"patient": "pressure"}),  # not called an identifier
-            visits(n_patients=10, each=24),  # few values: groups of rows, and no names
+            visits(n_patients=10, each=24).assign(patient=lambda f: f.index // 24),  # a count, for all we know
+            visits(n_patients=4, each=60),  # few values: groups of rows, and no names
             visits(each=1),  # a row each
             visits(n_patients=240, each=1).assign(
                 patient=np.arange(240) // 2 % 100, y=np.arange(240) % 60 == 0

@@ -17,7 +17,7 @@ from tasks.errors import BadInput
 from tasks.evaluate import score_rows
 from tasks.schema import parse
 from tasks.search import inner_splits
-from tasks.split import HeldOut, _QuickGroupKFold, all_rows, kept_together, split
+from tasks.split import HeldOut, _QuickGroupKFold, all_rows, kept_together, row_keys, split
 from tasks.values import ConversionRule, Table
 
 RULE = ConversionRule("ill", "yes", group="patient")
@@ -113,6 +113,28 @@ class TestColumn:
             written.append(convert.fn(download.fn("visits", str(tmp_path / f"{name}.parquet")), RULE))
         assert {one.sha256 for one in written} == {written[0].sha256}
 
+    @pytest.mark.parametrize("other", ["EXT-1", "12345678901234567890123", "1.5", "yes"])
+    def test_a_key_hangs_on_its_own_value_alone(self, tmp_path, other):
+        """One new id with letters made texts of all, 000017 was no longer 17, and other patients were held out."""
+        frame = visits().assign(patient=lambda f: f["patient"].map("{:06d}".format))
+        usual = load(dataset_of(frame, tmp_path / "usual.csv")).groups
+        frame.loc[3, "patient"] = other
+        mixed = load(dataset_of(frame, tmp_path / "mixed.csv")).groups
+        same = np.arange(len(frame)) != 3
+        assert np.array_equal(usual[same], mixed[same]) and mixed[3] not in mixed[same]
+
+    def test_numbers_that_no_float_holds_are_told_apart(self, tmp_path):
+        frame = visits().assign(patient=lambda f: f["patient"].map(lambda i: str(10**22 + i)))
+        for separator in ",;":
+            frame.to_csv(tmp_path / "long.csv", index=False, sep=separator)
+            dataset = convert.fn(download.fn("visits", str(tmp_path / "long.csv")), RULE)
+            assert len(np.unique(load(dataset).groups)) == visits()["patient"].nunique()
+
+    def test_of_two_columns_of_that_name_none_is_taken(self, tmp_path):
+        visits().assign(other=1).rename(columns={"other": "patient"}).to_csv(tmp_path / "two.csv", index=False)
+        with pytest.raises(BadInput, match="expected one column 'patient' as group, got 2"):
+            convert.fn(download.fn("visits", str(tmp_path / "two.csv")), RULE)
+
     def test_keys_are_the_same_for_ever(self, tmp_path):
         """Patients held out hang on them: another version of pandas must not draw others without anybody noticing."""
         frame = pd.DataFrame({"patient": ["17", "anna", "süd"], "a": [1, 2, 3], "ill": ["yes", "no", "no"]})
@@ -161,6 +183,8 @@ class TestColumn:
         assert parse(DatasetConfig, {"source": "a.csv", "group": 3}, "c").group == "3"
         assert parse(DatasetConfig, {"source": "a.csv", "group": " patient "}, "c").group == "patient"
         assert parse(DatasetConfig, {"source": "catalogue:wine", "group": "x"}, "c").published_key is None
+        with pytest.raises(BadInput, match="expected a column's name, got blanks"):
+            parse(DatasetConfig, {"source": "a.csv", "group": " "}, "c")
         with pytest.raises(BadInput, match="Expected the group 'patient' outside of drop"):
             parse(DatasetConfig, {"source": "a.csv", "group": "patient", "drop": ["patient"]}, "c")
 
@@ -193,6 +217,19 @@ class TestDivisions:
 
         assert out(later) == out(dataset)  # these are the same ninety patients
         assert len(all_rows(later, QUARTER).test) > len(all_rows(dataset, QUARTER).test)
+
+    def test_a_copy_of_a_row_held_out_trains_nothing_where_copies_stay_together(self, tmp_path):
+        """It may be of another patient, who is not held out."""
+        frame = visits()
+        copies = frame[:60].assign(patient=lambda f: f["patient"] + 500)
+        dataset = dataset_of(pd.concat([frame, copies], ignore_index=True), tmp_path / "copies.csv")
+        keys = row_keys(load(dataset).X)
+        for grouped in (False, True):
+            refit = all_rows(dataset, QUARTER, grouped)
+            crossing = np.isin(keys[refit.train], keys[refit.test]).sum()
+            assert (crossing == 0) == grouped
+            assert np.array_equal(refit.test, all_rows(dataset, QUARTER).test)
+        assert all(apart(keys, one.train, one.test, refit.test) for one in split.fn(dataset, 3, 1, 0, True, QUARTER))
 
     @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=40), st.booleans())
     @FEW

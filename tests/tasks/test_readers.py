@@ -130,7 +130,10 @@ def test_a_delimiter_that_also_stands_in_values(tmp_path):
         ("a,b\n1,2\n\n3,4,5\n", "line 4: expected 2 values, as in line 1, got 3"),
         ('a,b\n1,2\n3,"4\n5,6\n', "line 3: expected a quoted value to end with its quote, got the end of the file"),
         ('a,b\n1,2\n"3,4\n5,6\n', "line 3: expected 2 values, as in line 1, got 1 (it runs on to line 4"),
-        ("# exported\na,b\n1,2\n3,4\n", "got 2. CSV has no comments: remove the lines that begin with #."),
+        (
+            "# exported\na,b\n1,2\n3,4\n",
+            "as in line 1, got 1. CSV has no comments: remove the lines that begin with #.",
+        ),
         ("a,b\n1,2\n# half of it\n", "line 3: expected 2 values, as in line 1, got 1. CSV has no comments"),
         ("#a,b\n1,2\n3\n", "line 3: expected 2 values, as in line 1, got 1. Mend that line"),
         (b"a,b\n1,caf\xe9\n", "line 2: expected UTF-8 text, got byte 0xe9"),
