@@ -522,8 +522,24 @@ class TestRepeatedIdentifiers:
 
     @pytest.mark.parametrize(
         "name",
-        "patient|customer_no|userid|Account ID|policyKey|shop_id|devices_id|MRN|USUBJID|pid|clientNumber|serial_no|email"
-        "|case_no|participant|VIN".split("|"),
+        [
+            "patient",
+            "customer_no",
+            "userid",
+            "Account ID",
+            "policyKey",
+            "shop_id",
+            "devices_id",
+            "MRN",
+            "USUBJID",
+            "pid",
+            "clientNumber",
+            "serial_no",
+            "email",
+            "case_no",
+            "participant",
+            "VIN",
+        ],
     )
     def test_one_whose_rows_are_of_one_class_is_found(self, checked, name):
         finding = checked(visits(swaps=0.1).rename(columns={"patient": name}))["repeated_identifier"]
