@@ -34,12 +34,13 @@ CLOCK = re.compile(
 )
 # a time that something takes, or when somebody was born, says nothing of when a row was collected
 NO_CLOCK = re.compile(
-    r"(^|[^a-z])(birth|(response|reaction|lead|wait|waiting|travel|transit|processing|service|delivery|handling"
-    r"|turnaround|run|cycle|idle|session|call|play|driving|recovery)[^a-z]*time)",
+    r"(^|[^a-z])((response|reaction|lead|wait|waiting|travel|transit|processing|service|delivery|handling|turnaround"
+    r"|run|cycle|idle|session|call|play|driving|recovery|screen|sleep|down|up|life)[^a-z]*time|week[^a-z]*day)",
     re.IGNORECASE,
 )
+BIRTH = re.compile(r"(^|[^a-z])(birth|dob([^a-z]|$)|born)", re.IGNORECASE)
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-HOUR = re.compile(r"(^|[^a-z])hour[^a-z]*$", re.IGNORECASE)
+HOUR = re.compile(r"(^|[^a-z])hour[^a-z]*(utc|gmt|local)?[^a-z]*$", re.IGNORECASE)
 DATES = {  # what dates look like -> the formats to try
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?$": ("ISO8601",),
     r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$": ("%d.%m.%Y",),
@@ -57,7 +58,7 @@ ENTITY = re.compile(
 BEGINNING = 1000  # rows that tell most columns that are not what is looked for
 MANY = 5  # positives of one value: of so many each one's own label matters little
 COUNT = re.compile(r"^[^a-z]*(n|no|num|number|count|total|nr)([^a-z]|[^a-z]+of[^a-z])", re.IGNORECASE)  # of users, say
-FEW_NAMES = 5  # values of an identifier of several rows, at least: measurements of some kind have fewer
+FEW_NAMES = 10  # values of an identifier of several rows, at least: measurements of some kind have fewer
 REPEAT = 0.9  # values in a row of an identifier of several rows, at most
 BY_DESIGN = 5  # times as many copies as there are by chance
 RANKS = 3.0  # standard errors of an AUC that chance does not reach
@@ -292,14 +293,15 @@ def _is_clock(column: pd.Series, name: str, y: np.ndarray) -> bool:
 
 
 def _is_called_clock(name: str, values: np.ndarray, are_dates: bool) -> bool:
-    """Tell whether a name says that a column holds times, as dates do unless it says other; eventTime is event Time.
+    """Tell whether a name says that a column holds times, as dates do but those of birth; eventTime is event Time.
 
     An hour of the day is none: it comes again each day.
     """
     names = name, HUMP.sub(" ", name)
-    if HOUR.search(name) and values.min() >= 0 and values.max() <= 24:
+    is_of_day = any(map(HOUR.search, names)) and values.min() >= 0 and values.max() <= 24
+    if is_of_day or any(map(BIRTH.search, names)):
         return False
-    return (are_dates or any(map(CLOCK.search, names))) and not any(map(NO_CLOCK.search, names))
+    return are_dates or (any(map(CLOCK.search, names)) and not any(map(NO_CLOCK.search, names)))
 
 
 def _as_dates(texts: pd.Series) -> pd.Series:
@@ -308,9 +310,13 @@ def _as_dates(texts: pd.Series) -> pd.Series:
     2024-01-05 as ISO 8601 has it, also with a time; 05.01.2024; 1/5/2024, month or day first, whichever makes more
     dates. 0000-00-00 is missing.
     """
-    given = texts.dropna().astype(str).str.strip()
+    given = texts.dropna()
+    first = given.iloc[:BEGINNING].astype(str).str.strip()
     for form, formats in DATES.items():
-        if not given.empty and given.str.match(form).all():
+        if first.empty or not first.str.match(form).all():
+            continue
+        given = given.astype(str).str.strip()
+        if given.str.match(form).all():
             read = [pd.to_datetime(given, format=one, errors="coerce", utc=True) for one in formats]
             days = max(read, key=pd.Series.count)
             return (days - pd.Timestamp(0, tz="UTC")).dt.total_seconds().reindex(texts.index) / 86400.0
@@ -385,10 +391,11 @@ def _names_several(column: pd.Series, name: str) -> bool:
     few = column.nunique()
     if not called or COUNT.search(name) or not FEW_NAMES <= few <= REPEAT * len(column):
         return False
-    if column.dtype == object:
-        return True
-    values = column.to_numpy()
-    return _is_whole(values) and (few >= IDENTIFIED or np.ptp(values) >= 2 * few)  # else they may be counts
+    if few >= IDENTIFIED:
+        return column.dtype == object or _is_whole(column.to_numpy())
+    if column.dtype == object:  # P017, but not car, bus and van
+        return all(re.search("[0-9]", str(value)) for value in column.dropna().unique())
+    return _is_whole(column.to_numpy()) and np.ptp(column.to_numpy()) >= 2 * few  # else they may be counts
 
 
 def _area_by_others(column: pd.Series, y: np.ndarray) -> float:

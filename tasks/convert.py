@@ -199,9 +199,10 @@ def take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.Da
     for wanted, what in ((rule.drop, "to drop columns"), ((rule.group,), "a group")):
         unknown = [name for name in wanted if name is not None and name not in names]
         if unknown:
+            choice = names if wanted is rule.drop else [name for name in names if name != names[position]]
             raise BadInput(
-                f"{file}: expected {what} out of {name_list(names)}, got '{unknown[0]}'.{nearest(unknown[0], names)} "
-                "Correct the name."
+                f"{file}: expected {what} out of {name_list(choice)}, got '{unknown[0]}'."
+                f"{nearest(unknown[0], choice)} Correct the name."
             )
     same = [str(name).strip() for name in table.X.columns].count(str(rule.group))
     if rule.group is not None and same > 1:

@@ -97,10 +97,12 @@ def data_section(dataset: Dataset) -> dict[str, Any]:
 
 def _conversion(dataset: Dataset) -> dict[str, Any]:
     """Return the rule that made the data set of its files, and what it did to their labels and rows."""
-    story = dataset.provenance
+    story, rule = dataset.provenance, asdict(dataset.rule)
+    if dataset.rule.group is None:  # manifests are older than groups: a replay is to find the same rule
+        del rule["group"]
     return plain(
         {
-            **asdict(dataset.rule),
+            **rule,
             "in_words": story.rule,
             "label_counts": story.label_counts,
             "label_sides": story.label_sides,

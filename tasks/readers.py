@@ -126,7 +126,7 @@ def read_csv(path: Path, delimiter: str | None = None, as_spelt: str | None = No
     lines = np.array(starts[header:], dtype=np.int64)
     body = text.split("\n", lines[0] - 1)[-1] if len(lines) else ""
     del text  # as large as all that follows
-    spelt = frozenset(i for i, name in enumerate(names) if name == as_spelt)
+    spelt = frozenset(i for i, name in enumerate(names) if as_spelt == (name or f"column_{i + 1}"))
     frame, marks = parse_records(body, delimiter, len(names), path.name, lines, spelt=spelt)
     frame.columns = names
     return RawTable(frame, lines=lines, named=header, marks=marks)
@@ -272,7 +272,7 @@ def records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[tuple[l
             spans = f" (it runs on to line {end}: is a quote never closed?)" if end > start else ""
             remedy = "Mend that line (quote a value that holds the delimiter)."
             if record[0].startswith("#") or before[0].startswith("#"):
-                remedy = "CSV has no comments: remove the lines that begin with #."
+                remedy += " If lines that begin with # are comments, remove them: CSV has none."
             raise BadInput(
                 f"{name}, line {start}: expected {width} values, as in line {first}, got {len(record)}{spans}. {remedy}"
             )

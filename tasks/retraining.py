@@ -413,12 +413,14 @@ def _same_groups(
 ) -> Judged | None:
     """Tell that rows which the champion held out train the challenger, by the same rule: their groups are renamed.
 
-    A few may, being copies of other groups' rows. ``then`` are the keys of the rows that it held out.
+    As many may as today's rows have copies in other groups. ``then`` are the keys of the rows that it held out.
     """
     if _group_of(manifest) is None or _rule_of(manifest["config"]) != (config.validation.held_out, config.seed):
         return None
-    stayed, crossed = int(np.isin(then, held_out).sum()), int(np.isin(then, trained_on).sum())
-    if crossed <= RENAMED * (stayed + crossed):
+    stays = np.isin(then, held_out)
+    crossed = int((np.isin(then, trained_on) & ~stays).sum())
+    chance = float(np.isin(held_out, trained_on).mean())  # of a row's having a copy in another group
+    if crossed <= max(RENAMED * (int(stays.sum()) + crossed), 3 + 2 * chance * len(then)):
         return None
     return _failed(
         "same_group",
@@ -454,7 +456,7 @@ def _misfits(
         yield _failed(
             "same_group",
             f"{_named(champion)} held out all rows of one '{theirs_kept}', and the config {told} as group: which rows "
-            f"it was trained on cannot be told. Name it (group: {theirs_kept}).",
+            f"it was trained on cannot be told. Name it (group: {theirs_kept}), and its column as it was.",
         )
     other = _other_features(model, dataset, table)
     if other:

@@ -437,8 +437,16 @@ class TestGroups:
         write(table.assign(client=lambda t: "C" + t["client"].astype(str)), file)
         rule, reason = told(meet("claims", by_client(file, "claims"), BY_CLIENT)[0])
         assert rule == "same_group" and "the values of 'client' are other ones than they were" in reason
-        write(pd.concat([table, table[:3].assign(client=1)]), file)  # a few copies are no reason
-        assert meet("claims", by_client(file, "claims"), BY_CLIENT)[0].contender is not None
+        written = {
+            "a row of each client again, of another": pd.concat(
+                [table, table.assign(client=lambda t: t["client"] + 5000)]
+            ),
+            "new clients": pd.concat([table, of_clients(900)[600:]]),
+            "others by now, a few of them alike": pd.concat([of_clients(900)[600:], table[:6].assign(client=1)]),
+        }
+        for what, rows in written.items():
+            write(rows, file)
+            assert meet("claims", by_client(file, "claims"), BY_CLIENT)[0].contender is not None, what
 
     def test_of_a_champion_of_rows_only_clients_of_whom_it_has_seen_none_are_left(self, model):
         table = claims(2000).assign(client=np.arange(2000) // 2)

@@ -340,7 +340,9 @@ class TestClocks:
         frame = self.drifting(**{name: np.arange(200.0)}).sample(frac=1.0, random_state=0)
         assert "clock_column" not in checked(frame)
 
-    @pytest.mark.parametrize("name", ["response_time", "Lead time (h)", "birth_year", "Date of birth", "waitingTime"])
+    @pytest.mark.parametrize(
+        "name", ["response_time", "Lead time (h)", "birth_year", "DOB", "waitingTime", "weekDay", "screenTime"]
+    )
     def test_what_takes_time_or_is_of_a_life_is_no_clock_by_its_name(self, checked, name):
         frame = self.drifting(**{name: np.arange(200.0)})
         assert "clock_column" not in checked(frame.sample(frac=1.0, random_state=0))
@@ -349,7 +351,8 @@ class TestClocks:
     @pytest.mark.parametrize(("hours", "found"), [(np.arange(200) * 24 // 200, False), (np.arange(200), True)])
     def test_an_hour_of_the_day_is_none_and_one_since_the_start_is(self, checked, hours, found):
         frame = self.drifting(hour=hours).sample(frac=1.0, random_state=0)
-        assert ("clock_column" in checked(frame)) == found
+        for name in ("hour", "eventHour", "hour_utc"):
+            assert ("clock_column" in checked(frame.rename(columns={"hour": name}))) == found
 
     def test_a_clock_that_tells_nothing_is_no_finding(self, checked):
         assert "clock_column" not in checked(noise(200).assign(time=np.arange(200)))
@@ -373,7 +376,9 @@ class TestClocks:
         assert checked(self.drifting(day=gaps))["clock_column"].columns == ("day",), "0000-00-00"
         shuffled = self.drifting(x=days).sample(frac=1.0, random_state=0)
         assert checked(shuffled)["clock_column"].columns == ("x",), "whatever it is called"
-        assert "clock_column" not in checked(shuffled.rename(columns={"x": "birthdate"}))
+        assert checked(shuffled.rename(columns={"x": "call_time"}))["clock_column"].count == 1, "no duration is a date"
+        for born in ("birthdate", "dob", "born_on"):
+            assert "clock_column" not in checked(shuffled.rename(columns={"x": born}))
         spoilt = np.where(np.arange(200) == 7, "soon", days)
         assert "clock_column" not in checked(self.drifting(x=spoilt))
 
@@ -578,6 +583,7 @@ class TestRepeatedIdentifiers:
             visits().rename(columns={"patient": "pressure"}),  # not called an identifier
             visits(n_patients=10, each=24).assign(patient=lambda f: f.index // 24),  # a count, for all we know
             visits(n_patients=4, each=60),  # few values: groups of rows, and no names
+            visits(n_patients=12, each=20).assign(patient=lambda f: (f.index // 20).map("abcdefghijkl".__getitem__)),
             visits(each=1),  # a row each
             visits(n_patients=240, each=1).assign(
                 patient=np.arange(240) // 2 % 100, y=np.arange(240) % 60 == 0

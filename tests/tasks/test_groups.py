@@ -15,6 +15,7 @@ from tasks.convert import convert, load, refuse_drop
 from tasks.download import download
 from tasks.errors import BadInput
 from tasks.evaluate import score_rows
+from tasks.manifest import data_section
 from tasks.schema import parse
 from tasks.search import inner_splits
 from tasks.split import HeldOut, _QuickGroupKFold, all_rows, kept_together, row_keys, split
@@ -141,6 +142,19 @@ class TestColumn:
         keys = load(dataset_of(frame, tmp_path / "few.csv")).groups
         assert keys.tolist() == [siphash(text.encode()) for text in frame["patient"]]
         assert hex(keys[0]) == "0x15c4bf1f29650475"  # as it was with pandas 2.3
+
+    def test_a_manifest_has_it_where_there_is_one_and_else_is_what_it_always_was(self, dataset):
+        """With a new key of no meaning each replay of an earlier run ended as `differs`."""
+        plain = convert.fn(dataset.raw, ConversionRule("ill", "yes"))
+        assert data_section(dataset)["conversion"]["group"] == "patient"
+        assert "group" not in data_section(plain)["conversion"]
+
+    def test_a_column_without_a_name_is_read_as_spelt_too(self, tmp_path):
+        ids = [str(2**55 + i) for i in range(2)] * 6
+        lines = [f"{one},{i},{'yes' if i % 3 else 'no'}" for i, one in enumerate(ids)]
+        (tmp_path / "index.csv").write_text("\n".join([",a,ill", *lines]))
+        rule = ConversionRule("ill", "yes", group="column_1")
+        assert len(np.unique(load(convert.fn(download.fn("index", str(tmp_path / "index.csv")), rule)).groups)) == 2
 
     def test_it_is_part_of_the_digest(self, tmp_path, dataset):
         """Who is whose patient decides the folds, though features and labels are the same."""

@@ -132,9 +132,9 @@ def test_a_delimiter_that_also_stands_in_values(tmp_path):
         ('a,b\n1,2\n"3,4\n5,6\n', "line 3: expected 2 values, as in line 1, got 1 (it runs on to line 4"),
         (
             "# exported\na,b\n1,2\n3,4\n",
-            "as in line 1, got 1. CSV has no comments: remove the lines that begin with #.",
+            "as in line 1, got 1. Mend that line",
         ),
-        ("a,b\n1,2\n# half of it\n", "line 3: expected 2 values, as in line 1, got 1. CSV has no comments"),
+        ("a,b\n1,2\n# half of it\n", "If lines that begin with # are comments, remove them: CSV has none."),
         ("#a,b\n1,2\n3\n", "line 3: expected 2 values, as in line 1, got 1. Mend that line"),
         (b"a,b\n1,caf\xe9\n", "line 2: expected UTF-8 text, got byte 0xe9"),
         (b"a,b\n1,\x002\n", "line 2: expected text, got a zero byte"),
