@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 
 from aucsolvers.columns import NUMBER
 from aucsolvers.metrics import auc
+from tasks import column_names
 from tasks.classes import shortened
 from tasks.convert import convert, feature_name, load
 from tasks.errors import BadInput
@@ -23,41 +24,13 @@ SEPARATES = 0.999  # a column whose AUC alone is above this, or below one minus 
 NEARLY_ALL = 0.999  # a column with this share of one value, and others beside it, is nearly constant
 ASCENDS = 0.99  # a column of which this share of steps from row to row goes one way is a clock, or a counter
 SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the classes
-# the last word of a name says what it is, beside a unit: an event time is a time, a day charge is a charge; a date or
-# a timestamp is one of whatever
-CLOCK = re.compile(
-    r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)"
-    r"([^a-z]+(utc|gmt|local|unix|epoch|[munp]?s|secs?|seconds?|min|minutes?|h|hours?))?[^a-z]*$"
-    r"|^[^a-z]*(date|datetime|timestamp)([^a-z]|$)"
-    r"|(^|[^a-z])(created|updated|modified|opened|closed|started|ended|sent|paid|ordered|received|logged)[^a-z]+(at|on)$",
-    re.IGNORECASE,
-)
-# a time that something takes, or when somebody was born, says nothing of when a row was collected
-NO_CLOCK = re.compile(
-    r"(^|[^a-z])((response|reaction|lead|wait|waiting|travel|transit|processing|service|delivery|handling|turnaround"
-    r"|run|cycle|idle|session|call|play|driving|recovery|screen|sleep|down|up|life)[^a-z]*time|week[^a-z]*day)",
-    re.IGNORECASE,
-)
-BIRTH = re.compile(r"(^|[^a-z])(birth|dob([^a-z]|$)|born)", re.IGNORECASE)
-HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-HOUR = re.compile(r"(^|[^a-z])hour[^a-z]*(utc|gmt|local)?[^a-z]*$", re.IGNORECASE)
 DATES = {  # what dates look like -> the formats to try
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?$": ("ISO8601",),
     r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$": ("%d.%m.%Y",),
     r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}$": ("%m/%d/%Y", "%d/%m/%Y"),
 }
-IDENTIFIER = re.compile(r"(?i:(^|[^a-z])id([^a-z]|$))|[a-z]I[dD]$")  # id, row_id, customerId
-# whom or what several rows may be of: patient, customer_no, userid
-ENTITY = re.compile(
-    r"(^|[^a-z])(patient|pid|mrn|u?subjid|subject|subj|person|participant|respondent|donor|student|pupil|employee|driver"
-    r"|customer|cust|client|member|user|household|family|animal|account|acct|card|policy|device|machine|vehicle|vin|engine"
-    r"|sensor|case|ssn|email|uid)[^a-z]*(id|no|nr|num|number|code|key|ref|hash|name)?[^a-z]*$"
-    r"|(^|[^a-z])(serial([^a-z]*(no|number))?|uuid|guid|phone|plate)[^a-z]*$",
-    re.IGNORECASE,
-)
 BEGINNING = 1000  # rows that tell most columns that are not what is looked for
 MANY = 5  # positives of one value: of so many each one's own label matters little
-COUNT = re.compile(r"^[^a-z]*(n|no|num|number|count|total|nr)([^a-z]|[^a-z]+of[^a-z])", re.IGNORECASE)  # of users, say
 FEW_NAMES = 10  # values of an identifier of several rows, at least: measurements of some kind have fewer
 REPEAT = 0.9  # values in a row of an identifier of several rows, at most
 BY_DESIGN = 5  # times as many copies as there are by chance
@@ -293,15 +266,14 @@ def _is_clock(column: pd.Series, name: str, y: np.ndarray) -> bool:
 
 
 def _is_called_clock(name: str, values: np.ndarray, are_dates: bool) -> bool:
-    """Tell whether a name says that a column holds times, as dates do but those of birth; eventTime is event Time.
+    """Tell whether a name says that a column holds times, as dates do but those of birth.
 
     An hour of the day is none: it comes again each day.
     """
-    names = name, HUMP.sub(" ", name)
-    is_of_day = any(map(HOUR.search, names)) and values.min() >= 0 and values.max() <= 24
-    if is_of_day or any(map(BIRTH.search, names)):
+    is_of_day = column_names.is_hour(name) and values.min() >= 0 and values.max() <= 24
+    if is_of_day or column_names.is_birth(name):
         return False
-    return are_dates or (any(map(CLOCK.search, names)) and not any(map(NO_CLOCK.search, names)))
+    return are_dates or (column_names.is_time(name) and not column_names.is_duration(name))
 
 
 def _as_dates(texts: pd.Series) -> pd.Series:
@@ -347,17 +319,21 @@ def identifier_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | N
 
 
 def _is_identifier(column: pd.Series, name: str, y: np.ndarray) -> bool:
-    if column.dtype == object or CLOCK.search(name):
+    if column.dtype == object or column_names.is_time(name):
         return False
     values = column.to_numpy()
     if not (_is_whole(values) and column.is_unique):
         return False
-    if IDENTIFIER.search(name):
+    if column_names.is_identifier(name):
         return True
     if np.ptp(values) > len(values) - 1:
         return False
-    error = np.sqrt((len(y) + 1) / (12.0 * (y > 0).sum() * (y < 0).sum()))  # of the AUC of numbers drawn at random
-    return _goes_one_way(values) or abs(auc(y, values) - 0.5) <= RANKS * error
+    return _goes_one_way(values) or abs(auc(y, values) - 0.5) <= _by_chance(y)
+
+
+def _by_chance(y: np.ndarray) -> float:
+    """Return how far from 1/2 chance takes the AUC of numbers drawn at random, and hardly further."""
+    return float(RANKS * np.sqrt((len(y) + 1) / (12.0 * (y > 0).sum() * (y < 0).sum())))
 
 
 def repeated_identifiers(table: Table, group: str | None = None) -> Finding | None:
@@ -387,27 +363,27 @@ def repeated_identifiers(table: Table, group: str | None = None) -> Finding | No
 
 def _names_several(column: pd.Series, name: str) -> bool:
     """Tell whether a column is called like an identifier, and has values that repeat, though not the same few."""
-    called = IDENTIFIER.search(name) or any(map(ENTITY.search, (name, HUMP.sub(" ", name))))
-    few = column.nunique()
-    if not called or COUNT.search(name) or not FEW_NAMES <= few <= REPEAT * len(column):
+    if not (column_names.is_identifier(name) or column_names.is_entity(name)) or column_names.is_count(name):
         return False
-    if few >= IDENTIFIED:
-        return column.dtype == object or _is_whole(column.to_numpy())
+    values = column.dropna().unique()
+    if not FEW_NAMES <= len(values) <= REPEAT * len(column):
+        return False
     if column.dtype == object:  # P017, but not car, bus and van
-        return all(re.search("[0-9]", str(value)) for value in column.dropna().unique())
-    return _is_whole(column.to_numpy()) and np.ptp(column.to_numpy()) >= 2 * few  # else they may be counts
+        return len(values) >= IDENTIFIED or all(re.search("[0-9]", str(value)) for value in values)
+    # few whole numbers in a row may be counts
+    return _is_whole(column.to_numpy()) and (len(values) >= IDENTIFIED or np.ptp(values) >= 2 * len(values))
 
 
 def _area_by_others(column: pd.Series, y: np.ndarray) -> float:
     """Return the AUC of rows scored by the labels of the others with their value, 1/2 if that may be by chance."""
-    codes = pd.factorize(column)[0]
-    rows, positive = np.bincount(codes + 1)[codes + 1], np.bincount(codes + 1, y > 0)[codes + 1]
+    codes, values = pd.factorize(column)
+    rows, _, of_others = _by_value(np.where(codes < 0, len(values), codes), y)
     repeat = (codes >= 0) & (rows > 1)
-    n_pos, n_neg = np.count_nonzero(y[repeat] > 0), np.count_nonzero(y[repeat] < 0)
-    if min(n_pos, n_neg) < MANY:
+    y = y[repeat]
+    if min(np.count_nonzero(y > 0), np.count_nonzero(y < 0)) < MANY:
         return 0.5
-    area = auc(y[repeat], ((positive - (y > 0)) / np.maximum(rows - 1, 1))[repeat])
-    return area if area - 0.5 > RANKS * np.sqrt((n_pos + n_neg + 1) / (12.0 * n_pos * n_neg)) else 0.5
+    area = auc(y, of_others[repeat])
+    return area if area - 0.5 > _by_chance(y) else 0.5
 
 
 def hidden_copies(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
@@ -523,11 +499,18 @@ def _separates_by_value(column: pd.Series, missing: np.ndarray, y: np.ndarray) -
     codes, values = pd.factorize(column)
     if 5 * len(values) > len(codes):  # values that hardly repeat
         return False
-    codes = np.where(missing, len(values), codes)
-    rows, positive = np.bincount(codes)[codes], np.bincount(codes, y > 0)[codes]
-    of_others = np.where(rows > 1, (positive - (y > 0)) / np.maximum(rows - 1, 1), np.mean(y > 0))
+    rows, positive, of_others = _by_value(np.where(missing, len(values), codes), y)
     rates = np.where(positive >= MANY, positive / rows, of_others)
     return bool(auc(y, rates) > SEPARATES)  # not below 1 - SEPARATES: a row's own label is left out of its rate
+
+
+def _by_value(codes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return for each row how many have its value, how many of these are positive, and the share of the others.
+
+    A row without others has the share of all rows.
+    """
+    rows, positive = np.bincount(codes)[codes], np.bincount(codes, y > 0)[codes]
+    return rows, positive, np.where(rows > 1, (positive - (y > 0)) / np.maximum(rows - 1, 1), np.mean(y > 0))
 
 
 def _ranks(values: np.ndarray, y: np.ndarray) -> bool:

@@ -196,19 +196,22 @@ def take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.Da
     position = _target_position(table, rule.target, file)
     names = unique_names([str(name) for name in table.X.columns])
     X = table.X.set_axis(names, axis=1)
-    for wanted, what in ((rule.drop, "to drop columns"), ((rule.group,), "a group")):
-        unknown = [name for name in wanted if name is not None and name not in names]
-        if unknown:
-            choice = names if wanted is rule.drop else [name for name in names if name != names[position]]
-            raise BadInput(
-                f"{file}: expected {what} out of {name_list(choice)}, got '{unknown[0]}'."
-                f"{nearest(unknown[0], choice)} Correct the name."
-            )
-    same = [str(name).strip() for name in table.X.columns].count(str(rule.group))
-    if rule.group is not None and same > 1:
-        raise BadInput(f"{file}: expected one column '{rule.group}' as group, got {same}. Rename one of them.")
+    _refuse_unknown(rule.drop, names, f"{file}: expected to drop columns")
+    if rule.group is not None:
+        others = names[:position] + names[position + 1 :]
+        _refuse_unknown((rule.group,), names if rule.group in names else others, f"{file}: expected a group")
+        same = [str(name).strip() for name in table.X.columns].count(rule.group)
+        if same > 1:
+            raise BadInput(f"{file}: expected one column '{rule.group}' as group, got {same}. Rename one of them.")
     left_out = {names[position], *no_features(rule), *table.no_features}
     return X.drop(columns=[name for name in names if name in left_out]), X[names[position]], names[position]
+
+
+def _refuse_unknown(wanted: tuple[str, ...], names: list[str], expected: str) -> None:
+    for name in wanted:
+        if name not in names:
+            hint = nearest(name, names)
+            raise BadInput(f"{expected} out of {name_list(names)}, got '{name}'.{hint} Correct the name.")
 
 
 def no_features(rule: ConversionRule) -> tuple[str, ...]:

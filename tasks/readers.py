@@ -262,21 +262,20 @@ def records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[tuple[l
     pandas fills short rows up without a word, hence this pass in front of it.
     """
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-    end, width, first, before = 0, 0, 0, [""]
+    end, width, first, head = 0, 0, 0, ""
     for record in reader:
         start, end = end + 1, reader.line_num
         if len(record) < 2 and not "".join(record).strip():
             continue
-        width, first = width or len(record), first or start
+        width, first, head = width or len(record), first or start, head or record[0]
         if len(record) != width:
             spans = f" (it runs on to line {end}: is a quote never closed?)" if end > start else ""
             remedy = "Mend that line (quote a value that holds the delimiter)."
-            if record[0].startswith("#") or before[0].startswith("#"):
+            if record[0].startswith("#") or head.startswith("#"):
                 remedy += " If lines that begin with # are comments, remove them: CSV has none."
             raise BadInput(
                 f"{name}, line {start}: expected {width} values, as in line {first}, got {len(record)}{spans}. {remedy}"
             )
-        before = record if start == first else [""]  # a first line alone: a header may begin with # as well
         yield record, start
 
 

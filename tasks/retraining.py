@@ -315,16 +315,17 @@ def meet_champion(
         return Opponent(champion, held_out.test, misfits, None)
     X = as_trained(model, table.X)
     unseen = _unseen(manifest, X, table.groups)
-    kept = read_profiles(client, manifest)
     fair = _fair(champion, manifest, config, table, unseen)
-    if fair.passed and table.groups is not None and kept.row_keys is not None:
-        trained_on = lasting_keys(as_trained(model, load(dataset).rows(held_out.train).X))
-        fair = _same_groups(champion, manifest, config, kept.row_keys, lasting_keys(X), trained_on) or fair
     if not fair.passed:
         return Opponent(champion, held_out.test, (fair,), None)
+    kept, keys = read_profiles(client, manifest), lasting_keys(X)
+    if kept.row_keys is not None and _by_one_rule_of_groups(manifest, config):
+        trained_on = lasting_keys(as_trained(model, load(dataset).rows(held_out.train).X))
+        if renamed := _renamed_groups(champion, config, kept.row_keys, keys, trained_on):
+            return Opponent(champion, held_out.test, (renamed,), None)
     scores = np.asarray(model.ranker.predict(X), dtype=np.float64)[unseen]
     earlier = manifest["folds"][-1].get("test", {}).get("auc")
-    new = None if kept.row_keys is None else new_rows(kept.row_keys, lasting_keys(X))[unseen]
+    new = None if kept.row_keys is None else new_rows(kept.row_keys, keys)[unseen]
     contender = Contender(scores, model.ranker.threshold, kept.of_all, new, kept.of_new, earlier)
     return Opponent(champion, held_out.test[unseen], (fair,), contender)
 
@@ -371,10 +372,15 @@ def as_trained(model: KeptModel, X: Rows) -> Rows:
     return known
 
 
+def _held_out_of(manifest: dict[str, Any]) -> HeldOut:
+    """Return the rule by which a run held out rows."""
+    config = manifest["config"]
+    return HeldOut.of(config["validation"].get("held_out", 0.0), config["seed"])
+
+
 def _unseen(manifest: dict[str, Any], X: Rows, groups: np.ndarray | None) -> np.ndarray:
     """Return which rows a run held out, none of whose group it was trained on."""
-    rule = HeldOut.of(*_rule_of(manifest["config"]))
-    unseen = rule.rows(X, groups if _group_of(manifest) is not None else None)
+    unseen = _held_out_of(manifest).rows(X, groups if _group_of(manifest) is not None else None)
     return unseen if groups is None else unseen & ~np.isin(groups, groups[~unseen])
 
 
@@ -403,20 +409,20 @@ def _fair(
     return Judged("unseen_rows", enough, float(n_pos), float(least), reason)
 
 
-def _same_groups(
-    champion: Version,
-    manifest: dict[str, Any],
-    config: RetrainConfig,
-    then: np.ndarray,
-    held_out: np.ndarray,
-    trained_on: np.ndarray,
+def _by_one_rule_of_groups(manifest: dict[str, Any], config: RetrainConfig) -> bool:
+    """Tell whether the champion's config held out groups, and by the same draw as this one."""
+    ours = HeldOut.of(config.validation.held_out, config.seed)
+    return _group_of(manifest) is not None and _held_out_of(manifest) == ours
+
+
+def _renamed_groups(
+    champion: Version, config: RetrainConfig, then: np.ndarray, held_out: np.ndarray, trained_on: np.ndarray
 ) -> Judged | None:
     """Tell that rows which the champion held out train the challenger, by the same rule: their groups are renamed.
 
-    As many may as today's rows have copies in other groups. ``then`` are the keys of the rows that it held out.
+    As many may as today's rows have copies in other groups. All three are keys of rows, ``then`` of those that the
+    champion held out.
     """
-    if _group_of(manifest) is None or _rule_of(manifest["config"]) != (config.validation.held_out, config.seed):
-        return None
     stays = np.isin(then, held_out)
     crossed = int((np.isin(then, trained_on) & ~stays).sum())
     chance = float(np.isin(held_out, trained_on).mean())  # of a row's having a copy in another group
@@ -430,14 +436,10 @@ def _same_groups(
     )
 
 
-def _rule_of(config: dict[str, Any]) -> tuple[float, int]:
-    """Return the share that a run's config held out, and its seed."""
-    return config["validation"].get("held_out", 0.0), config["seed"]
-
-
 def _why_others(manifest: dict[str, Any], config: RetrainConfig) -> str:
     """Return why the champion's config held out other rows than this one."""
-    then = _rule_of(manifest["config"])
+    before = manifest["config"]
+    then = (before["validation"].get("held_out", 0.0), before["seed"])
     now = (config.validation.held_out, config.seed)
     if config.data.group is not None and _group_of(manifest) is None:
         return f"it held out rows, this config holds out all rows of one '{config.data.group}'"
