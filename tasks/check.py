@@ -460,7 +460,7 @@ def separating_columns(table: Table, base: int = 1, repeated: tuple[str, ...] = 
     known = [name for name in names if name in repeated]
     remedy = f"Drop {'it' if one else 'them'} unless known before the outcome."
     if known:
-        told = f"{_listed(known)} may tell whose the rows are: see there."
+        told = f"{_listed(known)} may tell whose rows they are: see below."
         remedy = told if len(known) == len(names) else f"{remedy} But {told}"
     message = (
         f"{len(names):,} {_plural(len(names), 'column')} alone {'separates' if one else 'separate'} the classes "

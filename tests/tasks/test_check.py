@@ -563,7 +563,7 @@ class TestRepeatedIdentifiers:
         """It leaves what else is the patient's own, and nothing that tells whose a row is."""
         found = checked(visits(each=6, swaps=0.0))
         assert "Drop" not in found["separating_column"].message
-        assert "'patient' may tell whose the rows are: see there." in found["separating_column"].message
+        assert "'patient' may tell whose rows they are: see below." in found["separating_column"].message
         both = checked(visits(each=6).assign(leak=lambda f: f["y"] + 0.0))["separating_column"].message
         assert "Drop them unless known before the outcome. But 'patient' may tell" in both
 
