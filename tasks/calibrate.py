@@ -61,7 +61,7 @@ def settle_threshold(
     table = load(dataset)
     fewest = min(splits, key=lambda split: n_rare(table.y[split.train]))
     # where any row may go anywhere the rarer class alone says whether training rows divide
-    free = table.groups is None and not config.validation.grouped
+    free = table.groups is None and table.times is None and not config.validation.grouped
     divided = [
         calibration_splits(table.rows(split.train), config, seed_for(seed, "train", split.fold))
         for split in ((fewest,) if free else splits)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numba.core.event import TimingListener, install_listener
 
 from tasks.calibrate import settle_threshold
@@ -95,6 +96,9 @@ def _compute(prepared: Prepared, method: MethodConfig, config: ExperimentConfig,
         final=models[-1],
         held_out=call(evaluate, dataset, (refit,), models[-1:])[0] if len(refit.test) else None,
         repeats=config.validation.repeats,
+        test_to_train=None
+        if dataset.rule.time is None
+        else float(np.mean([len(s.test) / len(s.train) for s in splits])),
     )
 
 

@@ -12,23 +12,19 @@ from scipy.sparse import csr_matrix
 
 from aucsolvers.columns import NUMBER
 from aucsolvers.metrics import auc
-from tasks import column_names
+from tasks import column_names, dates
 from tasks.classes import shortened
 from tasks.convert import convert, feature_name, load
+from tasks.dates import shown
 from tasks.errors import BadInput
 from tasks.split import NOTHING, HeldOut, row_keys, split
 from tasks.stage import stage
-from tasks.values import ConversionRule, Dataset, Finding, RawFile, Split, Table
+from tasks.values import ConversionRule, Dataset, Finding, RawFile, Split, Table, n_rare
 
 SEPARATES = 0.999  # a column whose AUC alone is above this, or below one minus this
 NEARLY_ALL = 0.999  # a column with this share of one value, and others beside it, is nearly constant
 ASCENDS = 0.99  # a column of which this share of steps from row to row goes one way is a clock, or a counter
 SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the classes
-DATES = {  # what dates look like -> the formats to try
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?$": ("ISO8601",),
-    r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$": ("%d.%m.%Y",),
-    r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}$": ("%m/%d/%Y", "%d/%m/%Y"),
-}
 BEGINNING = 1000  # rows that tell most columns that are not what is looked for
 MANY = 5  # positives of one value: of so many each one's own label matters little
 FEW_NAMES = 10  # values of an identifier of several rows, at least: measurements of some kind have fewer
@@ -77,6 +73,7 @@ def _findings(
         duplicates_across_split(keys, splits, repeats),
         duplicates_within(keys) if grouped else None,
         groups(table, rule.group, folds),
+        times(table, rule.time, splits, held_out),
         contradictory_labels(keys, table.y),
         cut_off_label(dataset),
         constant_columns(table.X, base),
@@ -158,6 +155,31 @@ def groups(table: Table, name: str | None, folds: int) -> Finding | None:
         "and what they measure hangs on it. Use fewer folds, or more groups."
     )
     return Finding("large_group", "warning", message, len(counts))
+
+
+def times(table: Table, name: str | None, splits: tuple[Split, ...], held_out: HeldOut) -> Finding | None:
+    """Tell how the rows are divided by time and how the classes change in it, also where moments make folds unlike."""
+    if table.times is None:
+        return None
+    whole = table.times
+    out = held_out.rows(table.X, times=whole)
+    words = f"The {len(whole):,} rows are from {shown(whole.min())} to {shown(whole.max())} ('{name}'). "
+    first, last = splits[0].train, splits[-1].test
+    words += (
+        f"The first of {len(splits)} folds trains on {len(first):,} until {shown(whole[first].max())}, the last is "
+        f"tested on {len(last):,} from {shown(whole[last].min())}"
+    )
+    words += f"; {out.sum():,} from {shown(whole[out].min())} are held out." if out.any() else "."
+    old, new = (table.y[part] > 0 for part in np.array_split(np.argsort(whole, kind="stable"), 2))
+    words += f" Of the older half {old.mean():.2%} are positive, of the newer {new.mean():.2%}."
+    tested = np.array([n_rare(table.y[split.test]) for split in splits])
+    if tested.min() >= tested.mean() / 2:
+        return Finding("time", "info", words, len(np.unique(whole)))
+    message = (
+        f"{words} Many rows are of one moment, so that one fold is tested on {tested.min():,} rows of its rarer class "
+        f"and another on {tested.max():,}. Use fewer folds, or a finer time."
+    )
+    return Finding("coarse_time", "warning", message, len(np.unique(whole)))
 
 
 def _copies(keys: np.ndarray) -> int:
@@ -248,7 +270,8 @@ def clock_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
         f"{len(names):,} {_plural(len(names), 'column')} that look{'s' if one else ''} like a clock or a counter "
         f"({_listed(names)}) alone order{'s' if one else ''} the classes (AUC beyond {0.5 + SPEAKS} or "
         f"{0.5 - SPEAKS}): were they collected at different times? A model may learn the date in place of the class. "
-        f"Drop {'it' if one else 'them'}, or collect both classes over the same time."
+        f"Test on later rows with --time '{names[0]}' (time, in a config), drop {'it' if one else 'them'}, or collect "
+        "both classes over the same time."
     )
     return Finding("clock_column", "warning", message, len(names), tuple(names))
 
@@ -277,22 +300,11 @@ def _is_called_clock(name: str, values: np.ndarray, are_dates: bool) -> bool:
 
 
 def _as_dates(texts: pd.Series) -> pd.Series:
-    """Return texts as days since 1970 where all look like dates of one form, all missing where one does not.
-
-    2024-01-05 as ISO 8601 has it, also with a time; 05.01.2024; 1/5/2024, month or day first, whichever makes more
-    dates. 0000-00-00 is missing.
-    """
-    given = texts.dropna()
-    first = given.iloc[:BEGINNING].astype(str).str.strip()
-    for form, formats in DATES.items():
-        if first.empty or not first.str.match(form).all():
-            continue
-        given = given.astype(str).str.strip()
-        if given.str.match(form).all():
-            read = [pd.to_datetime(given, format=one, errors="coerce", utc=True) for one in formats]
-            days = max(read, key=pd.Series.count)
-            return (days - pd.Timestamp(0, tz="UTC")).dt.total_seconds().reindex(texts.index) / 86400.0
-    return pd.Series(np.nan, index=texts.index)
+    """Return texts as days since 1970 if they are dates, all missing if not; read in the way that makes most dates."""
+    read = dates.readings(texts)
+    if not read:
+        return pd.Series(np.nan, index=texts.index)
+    return (max(read, key=pd.Series.count) - pd.Timestamp(0)).dt.total_seconds() / 86400.0
 
 
 def identifier_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
@@ -609,6 +621,12 @@ def text_column(name: str, column: pd.Series) -> Finding:
             f"units ('{dressed[0][:40]}'): one-hot encoded they lose their order. Write them as plain numbers: 1234.5."
         )
         return Finding("text_column", "warning", message, count, (name,))
+    if dates.readings(column):
+        message = (
+            f"Text column '{name}' holds {count:,} different dates, which models take for words. If the rows to be "
+            f"scored are later ones, test on such: --time '{name}' (time, in a config). Else drop it, or give numbers."
+        )
+        return Finding("text_column", "warning" if count > MANY_VALUES else "info", message, count, (name,))
     if count > MANY_VALUES:
         message = (
             f"Text column '{name}' has {count:,} different values and looks like an identifier: only the most frequent "

@@ -9,7 +9,7 @@ from math import isfinite, prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from tasks import catalogue
 from tasks.catalogue import GAMMA_FACTOR
@@ -45,6 +45,7 @@ class DatasetConfig(Strict):
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     drop: tuple[str, ...] = ()
     group: str | None = None  # rows of one value of this column stay together
+    time: str | None = None  # by this column, models are tested on rows later than those that they were trained on
     conversion: Conversion | None = None
 
     @model_validator(mode="before")
@@ -58,16 +59,16 @@ class DatasetConfig(Strict):
             return {"name": named(data["source"])["name"] if _is_afar(data["source"]) else _stem(data["source"])} | data
         return data
 
-    @field_validator("target", "positive", "group", mode="before")
+    @field_validator("target", "positive", "group", "time", mode="before")
     @classmethod
     def _as_text(cls, value: Any) -> Any:
         return str(value) if isinstance(value, (bool, int, float)) else value
 
-    @field_validator("group", mode="after")
+    @field_validator("group", "time", mode="after")
     @classmethod
-    def _as_column(cls, name: str | None) -> str | None:
+    def _as_column(cls, name: str | None, info: ValidationInfo) -> str | None:
         if name is not None and not name.strip():
-            raise ValueError("expected a column's name, got blanks. Name it, or leave group out")
+            raise ValueError(f"expected a column's name, got blanks. Name it, or leave {info.field_name} out")
         return None if name is None else name.strip()
 
     @field_validator("drop", mode="before")
@@ -84,12 +85,15 @@ class DatasetConfig(Strict):
         return self
 
     @model_validator(mode="after")
-    def _group_is_kept(self) -> "DatasetConfig":
-        if self.group is not None and self.group in self.drop:
-            raise ValueError(
-                f"Expected the group '{self.group}' outside of drop, got it in both. A group is no feature anyway: "
-                "leave it out of drop."
-            )
+    def _group_and_time_are_kept(self) -> "DatasetConfig":
+        for role, name in (("group", self.group), ("time", self.time)):
+            if name is not None and name in self.drop:
+                raise ValueError(
+                    f"Expected the {role} '{name}' outside of drop, got it in both. A {role} is no feature anyway: "
+                    "leave it out of drop."
+                )
+        if self.time is not None and self.time == self.group:
+            raise ValueError(f"Expected two columns as group and time, got '{self.time}' as both. Leave one out.")
         return self
 
     @property
@@ -101,7 +105,8 @@ class DatasetConfig(Strict):
     @property
     def published_key(self) -> str | None:
         """Return the key where the catalogue's own conversion applies, so that its counts are to be met."""
-        return None if self.target or self.positive or self.drop or self.group or self.conversion else self.key
+        given = (self.target, self.positive, self.drop, self.group, self.time, self.conversion)
+        return None if any(given) else self.key
 
 
 def named(name: str) -> dict[str, Any]:
@@ -562,6 +567,16 @@ class ExperimentConfig(Sectioned):
             twice = sorted({n for n in names if names.count(n) > 1})
             if twice:
                 raise ValueError(f"Expected each {kind} once, got '{twice[0]}' twice. Remove one or give it a name.")
+        return self
+
+    @model_validator(mode="after")
+    def _time_is_not_repeated(self) -> "ExperimentConfig":
+        by_time = [dataset.name for dataset in self.datasets if dataset.time is not None]
+        if by_time and self.validation.repeats > 1:
+            raise ValueError(
+                f"Expected repeats: 1 with the time of {by_time[0]}, got {self.validation.repeats}: rows go by time "
+                "into the same folds again. Leave repeats out."
+            )
         return self
 
     @model_validator(mode="after")

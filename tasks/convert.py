@@ -22,12 +22,14 @@ from scipy.sparse import csr_matrix
 
 from aucsolvers.columns import plain_column
 from tasks.classes import Classes, label_text, name_list, two_classes
+from tasks.dates import read_times
 from tasks.errors import BadInput, RunFailed, nearest
 from tasks.files import brief, sha256_or_reason
 from tasks.readers import MISSING, RawTable, read
 from tasks.stage import stage
 from tasks.values import ConversionRule, Dataset, Layout, Provenance, RawFile, Table
 
+TELLS = {"group": "which rows stay together", "time": "which rows are later"}
 SMALLEST = 1e-150  # of a column's largest number: the square of a smaller one is 0, or about to be
 
 
@@ -85,6 +87,8 @@ def _provenance(raw: RawFile, rule: ConversionRule, converted: _Converted) -> Pr
     classes, words = converted.classes, converted.classes.rule
     if rule.group is not None:
         words += f"; rows of one '{rule.group}' stay together"
+    if rule.time is not None:
+        words += f"; divided by '{rule.time}', tested on later rows"
     if converted.set_aside:
         words += f"; no inputs by the file's header: {name_list(converted.set_aside)}"
     if converted.dropped:
@@ -134,12 +138,12 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         features, labels, name = take_target(raw_table, rule, raw.path.name)
         classes = two_classes(labels, name, rule, raw_table.place)
         X, dropped = _features(features, raw_table.place, raw.path.name, classes.y != 0)
-        groups = None if rule.group is None else _groups(raw_table, rule.group, raw.path.name, classes.y != 0)
+        groups, times = _divided(raw_table, rule, raw.path.name, classes.y != 0)
         renamed = renamed_columns([str(name) for name in raw_table.X.columns])
         set_aside = tuple(c for c in raw_table.no_features if c not in {name, *no_features(rule)})
         layout = Layout(name, (*no_features(rule), *set_aside, *dropped))
     else:
-        groups = None
+        groups, times = None, None
         classes = _sparse_classes(raw_table, rule, raw.path.name)
         X, dropped, set_aside, renamed = canonical(raw_table.X), (), (), {}
         _refuse_tiny_features(X, raw_table.index_base or 0, raw.path.name)
@@ -148,11 +152,11 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     y = classes.y if kept.all() else classes.y[kept]
     if len(y) < len(classes.y):
         X = X.loc[kept].reset_index(drop=True) if isinstance(X, pd.DataFrame) else X[kept]
-        groups = None if groups is None else groups[kept]
+        groups, times = (None if of_rows is None else of_rows[kept] for of_rows in (groups, times))
     if not isinstance(X, pd.DataFrame) and X.nnz == 0:
         raise only_zeros(raw.path.name)
     y.flags.writeable = False
-    table = Table(X, y, groups)
+    table = Table(X, y, groups, times)
     return _Converted(table, classes, dropped, set_aside, renamed, layout, *table_digests(table))
 
 
@@ -167,15 +171,11 @@ def _refuse_changed(raw: RawFile) -> None:
 
 
 def refuse_drop(dataset: Dataset) -> None:
-    """Refuse a new run's columns to drop, or its group, that are none; one on record is replayed as it was."""
+    """Refuse a new run's columns to drop, group or time that are none; one on record is replayed as it was."""
     file, drop, target = dataset.raw.path.name, dataset.rule.drop, dataset.layout.target
-    group = dataset.rule.group
-    if group is not None and (dataset.is_sparse or group == target):
-        got = "svmlight has no columns' names" if dataset.is_sparse else "that is the target"
-        raise BadInput(
-            f"{file}: expected a column beside target and features that tells which rows stay together, got group "
-            f"'{group}': {got}. Leave it out, or name another with --group (group, in a config)."
-        )
+    for role, name in dataset.rule.roles.items():
+        if dataset.is_sparse:
+            raise _no_role(role, name, "svmlight has no columns' names", file)
     if drop and dataset.is_sparse:
         raise BadInput(
             f"{file}: expected no columns to drop, got '{drop[0]}': svmlight has no columns' names. Take the feature "
@@ -197,14 +197,23 @@ def take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.Da
     names = unique_names([str(name) for name in table.X.columns])
     X = table.X.set_axis(names, axis=1)
     _refuse_unknown(rule.drop, names, f"{file}: expected to drop columns")
-    if rule.group is not None:
+    for role, wanted in rule.roles.items():
         others = names[:position] + names[position + 1 :]
-        _refuse_unknown((rule.group,), names if rule.group in names else others, f"{file}: expected a group")
-        same = [str(name).strip() for name in table.X.columns].count(rule.group)
+        _refuse_unknown((wanted,), names if wanted in names else others, f"{file}: expected a {role}")
+        if wanted == names[position]:
+            raise _no_role(role, wanted, "that is the target", file)
+        same = [str(name).strip() for name in table.X.columns].count(wanted)
         if same > 1:
-            raise BadInput(f"{file}: expected one column '{rule.group}' as group, got {same}. Rename one of them.")
+            raise BadInput(f"{file}: expected one column '{wanted}' as {role}, got {same}. Rename one of them.")
     left_out = {names[position], *no_features(rule), *table.no_features}
     return X.drop(columns=[name for name in names if name in left_out]), X[names[position]], names[position]
+
+
+def _no_role(role: str, name: str, why: str, file: str) -> BadInput:
+    return BadInput(
+        f"{file}: expected a column beside target and features that tells {TELLS[role]}, got {role} '{name}': {why}. "
+        f"Leave it out, or name another with --{role} ({role}, in a config)."
+    )
 
 
 def _refuse_unknown(wanted: tuple[str, ...], names: list[str], expected: str) -> None:
@@ -215,8 +224,8 @@ def _refuse_unknown(wanted: tuple[str, ...], names: list[str], expected: str) ->
 
 
 def no_features(rule: ConversionRule) -> tuple[str, ...]:
-    """Return the columns that a rule takes out of the features: those to drop, and its group."""
-    return rule.drop if rule.group is None else (*rule.drop, rule.group)
+    """Return the columns that a rule takes out of the features: those to drop, its group and its time."""
+    return (*rule.drop, *rule.roles.values())
 
 
 def _target_position(table: RawTable, wanted: str | None, file: str) -> int:
@@ -290,14 +299,23 @@ def _plain_whole(text: str | None) -> str | None:
     return str(int(whole[1])) if whole else text
 
 
-def _groups(table: RawTable, group: str, file: str, kept: np.ndarray) -> np.ndarray:
+def _divided(
+    table: RawTable, rule: ConversionRule, file: str, kept: np.ndarray
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the groups and times of all rows, where the rule names their columns."""
+    groups = None if rule.group is None else _groups(rule.group, table, file, kept)
+    if rule.time is None:
+        return groups, None
+    return groups, read_times(_named_column(table, rule.time), kept, rule.time, file, table.place)
+
+
+def _groups(group: str, table: RawTable, file: str, kept: np.ndarray) -> np.ndarray:
     """Return a uint64 for each row, equal where the group's column has one value.
 
     It hangs on that value alone, and not on what else is in the column: 17, 17.0, 017 and a text of these are one, in
     files of all formats. So a later version of the file has the same numbers for it.
     """
-    column = table.X.iloc[:, unique_names([str(name) for name in table.X.columns]).index(group)]
-    codes, values = pd.factorize(column)
+    codes, values = pd.factorize(_named_column(table, group))
     texts = [_plain_whole(label_text(value)) for value in values]
     missing = np.array([text is None or text in MISSING for text in texts] + [True])[codes] & kept
     if missing.any():
@@ -307,6 +325,10 @@ def _groups(table: RawTable, group: str, file: str, kept: np.ndarray) -> np.ndar
             "rows out of the file."
         )
     return pd.util.hash_array(np.array([*map(str, texts), ""], dtype=object), categorize=False)[codes]
+
+
+def _named_column(table: RawTable, name: str) -> pd.Series:
+    return table.X.iloc[:, unique_names([str(name) for name in table.X.columns]).index(name)]
 
 
 def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes:
@@ -435,7 +457,7 @@ def table_sha256(table: Table) -> str:
 def table_digests(table: Table) -> tuple[str, str, str]:
     """Return the SHA-256 over names, types, shapes and values of a table's arrays; that of X alone, and of y alone.
 
-    Groups are part of the first, where there are any.
+    Groups and times are part of the first, where there are any.
 
     The bytes that are hashed depend on the content alone: sizes as little-endian 64-bit integers, numbers as
     little-endian doubles with one NaN, texts as UTF-8 behind their lengths (-1: missing). Not on memory layout,
@@ -448,6 +470,9 @@ def table_digests(table: Table) -> tuple[str, str, str]:
     if table.groups is not None:
         digest.update(b"groups")
         _update(digest, "<u8", table.groups)
+    if table.times is not None:
+        digest.update(b"times")
+        _update(digest, "<f8" if table.times.dtype.kind == "f" else "<i8", table.times)
     labels = hashlib.sha256(b"aucflow labels 1\n")
     _update(labels, "<i1", table.y)
     return digest.hexdigest(), features, labels.hexdigest()

@@ -49,7 +49,12 @@ class Conversion(Strict):
         return self
 
     def as_rule(
-        self, target: str | None, delimiter: str | None, drop: Labels, group: str | None = None
+        self,
+        target: str | None,
+        delimiter: str | None,
+        drop: Labels,
+        group: str | None = None,
+        time: str | None = None,
     ) -> ConversionRule:
         """Return the rule as the convert stage takes it."""
         return ConversionRule(
@@ -62,6 +67,7 @@ class Conversion(Strict):
             seed=self.seed,
             drop=drop,
             group=group,
+            time=time,
         )
 
 

@@ -32,6 +32,7 @@ from tasks.values import Finding
 SEVERITIES = ("warning", "info")
 CHECKS = (
     "clock_column",
+    "coarse_time",
     "constant_column",
     "contradictory_labels",
     "cut_off_label",
@@ -49,6 +50,7 @@ CHECKS = (
     "repeated_name",
     "separating_column",
     "text_column",
+    "time",
 )
 BEYOND_CHANCE = 0.99  # the confidence with which few new rows of another kind are not so by chance
 LEAKS = ("separating_column", "clock_column")

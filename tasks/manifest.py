@@ -17,6 +17,8 @@ from sklearn.pipeline import Pipeline
 
 from aucsolvers.adapters import chains, unwrapped
 from tasks.configuration import ExperimentConfig, MethodConfig
+from tasks.convert import load
+from tasks.dates import kept
 from tasks.digests import array_sha256, state_sha256
 from tasks.facts import blas, lock_sha256, package_sha256
 from tasks.files import file_sha256
@@ -52,7 +54,7 @@ def cell_sections(prepared: Prepared, method: MethodConfig, config: ExperimentCo
     """Return what the manifest of one data set × method tells from its start: data, splits and what was asked for."""
     return {
         "data": data_section(prepared.dataset) | {"findings": plain(prepared.findings)},
-        "splits": [_split(split) for split in prepared.divisions],
+        "splits": _splits(prepared),
         "method": method.model_dump(mode="json"),
         "config": config.model_dump(mode="json"),
         "seeds": {"experiment": config.seed, "method": seed},
@@ -98,8 +100,9 @@ def data_section(dataset: Dataset) -> dict[str, Any]:
 def _conversion(dataset: Dataset) -> dict[str, Any]:
     """Return the rule that made the data set of its files, and what it did to their labels and rows."""
     story, rule = dataset.provenance, asdict(dataset.rule)
-    if dataset.rule.group is None:  # manifests are older than groups: a replay is to find the same rule
-        del rule["group"]
+    for role in ("group", "time"):  # manifests are older than these: a replay is to find the same rule
+        if rule[role] is None:
+            del rule[role]
     return plain(
         {
             **rule,
@@ -121,6 +124,17 @@ def _raw(file: RawFile) -> dict[str, Any]:
         "size_bytes": file.size_bytes,
         "sha256": file.sha256,
     }
+
+
+def _splits(prepared: Prepared) -> list[dict[str, Any]]:
+    """Return which rows every division trains on and tests, and where the rows have times, until when."""
+    times = None if prepared.dataset.rule.time is None else load(prepared.dataset).times
+    return [_split(split) | ({} if times is None else _until(split, times)) for split in prepared.divisions]
+
+
+def _until(split: Split, times: np.ndarray) -> dict[str, Any]:
+    parts = {"trained_until": split.train, "tested_until": split.test}
+    return {name: kept(times[rows].max()) if len(rows) else None for name, rows in parts.items()}
 
 
 def _split(split: Split) -> dict[str, Any]:

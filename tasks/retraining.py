@@ -3,7 +3,8 @@
 Both are judged on rows that neither was trained on: of those that the config holds out, the ones that the champion's
 own config held out too. Which rows a config holds out hangs on what a row holds and on the seed alone
 (`tasks.split.HeldOut`), so by the same rule and the same columns these are all of them, in every later version of the
-data. Where too few are left, or the champion cannot be used at all, it stays, and the decision says so.
+data. Where rows have a time, the newest are held out, and the champion has not seen those that are later than what it
+was trained on. Where too few are left, or the champion cannot be used at all, it stays, and the decision says so.
 """
 
 import hashlib
@@ -36,6 +37,7 @@ from tasks.configuration import (
     resolve_paths,
 )
 from tasks.convert import load
+from tasks.dates import Moment, read_again, shown
 from tasks.decide import NO_CHAMPION, Contender, Decision, Judged, Rules, decide, positives
 from tasks.drift import ScoreProfile, new_rows
 from tasks.errors import BadInput, RunFailed
@@ -66,7 +68,7 @@ CHANGED = {
     "package_sha256": "the code",
     "imported_sha256": "the imported code",
 }
-RENAMED = 0.25  # share of rows held out that train today, from which on it is no chance
+RENAMED = 0.25  # share of rows held out that train today, or are of another time, from which on it is no chance
 MOST_NAMED = 5  # columns that a message lists
 
 
@@ -107,8 +109,9 @@ class RetrainConfig(Sectioned):
     def sha256(self) -> str:
         """The digest of what the outcome hangs on: not of how many work on it, or whether they may fetch."""
         tree = self.model_dump(mode="json", exclude={"workers", "offline"})
-        if self.data.group is None:  # configs are older than groups, and the same ones as they were
-            del tree["data"]["group"]
+        for role in ("group", "time"):  # configs are older than these, and the same ones as they were
+            if tree["data"][role] is None:
+                del tree["data"][role]
         return hashlib.sha256(canonical(tree)).hexdigest()
 
 
@@ -304,7 +307,8 @@ def meet_champion(
     client: MlflowClient, champion: Version, config: RetrainConfig, dataset: Dataset, held_out: Split
 ) -> Opponent:
     """Score the held-out rows with the champion: those that it has not seen, if it is there and they fit it."""
-    table = load(dataset).rows(held_out.test)
+    whole = load(dataset)
+    table = whole.rows(held_out.test)
     try:
         model, manifest = _bring(client, champion)
     except (BadInput, RunFailed, MlflowException) as error:
@@ -314,13 +318,17 @@ def meet_champion(
     if misfits:
         return Opponent(champion, held_out.test, misfits, None)
     X = as_trained(model, table.X)
-    unseen = _unseen(manifest, X, table.groups)
+    kept, keys = read_profiles(client, manifest), lasting_keys(X)
+    if kept.row_keys is not None and _role(manifest, "time") is not None and whole.times is not None:
+        all_keys = lasting_keys(as_trained(model, whole.X))
+        if moved := _moved_times(champion, manifest, kept.row_keys, all_keys, whole.times):
+            return Opponent(champion, held_out.test, (moved,), None)
+    unseen = _unseen(manifest, X, table, whole)
     fair = _fair(champion, manifest, config, table, unseen)
     if not fair.passed:
         return Opponent(champion, held_out.test, (fair,), None)
-    kept, keys = read_profiles(client, manifest), lasting_keys(X)
     if kept.row_keys is not None and _by_one_rule_of_groups(manifest, config):
-        trained_on = lasting_keys(as_trained(model, load(dataset).rows(held_out.train).X))
+        trained_on = lasting_keys(as_trained(model, whole.rows(held_out.train).X))
         if renamed := _renamed_groups(champion, config, kept.row_keys, keys, trained_on):
             return Opponent(champion, held_out.test, (renamed,), None)
     scores = np.asarray(model.ranker.predict(X), dtype=np.float64)[unseen]
@@ -378,15 +386,29 @@ def _held_out_of(manifest: dict[str, Any]) -> HeldOut:
     return HeldOut.of(config["validation"].get("held_out", 0.0), config["seed"])
 
 
-def _unseen(manifest: dict[str, Any], X: Rows, groups: np.ndarray | None) -> np.ndarray:
-    """Return which rows a run held out, none of whose group it was trained on."""
-    unseen = _held_out_of(manifest).rows(X, groups if _group_of(manifest) is not None else None)
+def _unseen(manifest: dict[str, Any], X: Rows, table: Table, whole: Table) -> np.ndarray:
+    """Return which rows of a table a run held out, or are later than all it was trained on, and of no group of these.
+
+    ``X`` are the rows as the run's model knows them, ``whole`` is the table that they are of.
+    """
+    groups, until = table.groups, _trained_until(manifest)
+    if until is not None and table.times is not None:
+        unseen = table.times > until
+        if groups is None or whole.groups is None or whole.times is None:
+            return unseen
+        return unseen & ~np.isin(groups, whole.groups[whole.times <= until])
+    unseen = _held_out_of(manifest).rows(X, groups if _role(manifest, "group") is not None else None)
     return unseen if groups is None else unseen & ~np.isin(groups, groups[~unseen])
 
 
-def _group_of(manifest: dict[str, Any]) -> str | None:
-    """Return the group's column of a run's data; manifests of earlier days have none."""
-    return manifest["data"]["conversion"].get("group")
+def _role(manifest: dict[str, Any], role: str) -> str | None:
+    """Return the column of a run's data that is its group or time; manifests of earlier days have none."""
+    return manifest["data"]["conversion"].get(role)
+
+
+def _trained_until(manifest: dict[str, Any]) -> Moment:
+    """Return the latest moment of the rows that a run's last model was trained on; None if they had no time."""
+    return read_again(manifest["splits"][-1]["trained_until"]) if _role(manifest, "time") is not None else None
 
 
 def _fair(
@@ -409,10 +431,32 @@ def _fair(
     return Judged("unseen_rows", enough, float(n_pos), float(least), reason)
 
 
+def _moved_times(
+    champion: Version, manifest: dict[str, Any], then: np.ndarray, keys: np.ndarray, times: np.ndarray
+) -> Judged | None:
+    """Tell that rows which the champion held out are of other times now than those that it held out.
+
+    ``then`` are those rows' keys, ``keys`` and ``times`` are of all rows of today. A row that has a copy of such a time
+    is in its place.
+    """
+    split = manifest["splits"][-1]
+    after, until = (read_again(split[name]) for name in ("trained_until", "tested_until"))
+    then = np.unique(then[np.isin(then, keys)])
+    moved = int((~np.isin(then, keys[(times > after) & (times <= until)])).sum())
+    if moved <= max(RENAMED * len(then), 3):
+        return None
+    return _failed(
+        "same_time",
+        f"{_named(champion)} held out rows from after {shown(after)} until {shown(until)}, {moved:,} of which are of "
+        f"other times now: '{_role(manifest, 'time')}' is not as it was, so which rows it was trained on cannot be "
+        "told. Write it as it was.",
+    )
+
+
 def _by_one_rule_of_groups(manifest: dict[str, Any], config: RetrainConfig) -> bool:
     """Tell whether the champion's config held out groups, and by the same draw as this one."""
     ours = HeldOut.of(config.validation.held_out, config.seed)
-    return _group_of(manifest) is not None and _held_out_of(manifest) == ours
+    return _role(manifest, "group") is not None and _role(manifest, "time") is None and _held_out_of(manifest) == ours
 
 
 def _renamed_groups(
@@ -441,7 +485,12 @@ def _why_others(manifest: dict[str, Any], config: RetrainConfig) -> str:
     before = manifest["config"]
     then = (before["validation"].get("held_out", 0.0), before["seed"])
     now = (config.validation.held_out, config.seed)
-    if config.data.group is not None and _group_of(manifest) is None:
+    if _trained_until(manifest) is not None:
+        others = "" if config.data.group is None else f", and those of one '{config.data.group}' with these count too"
+        return f"it was trained on rows until {shown(_trained_until(manifest))}{others}"
+    if config.data.time is not None:
+        return f"it held out rows of all times, this config those that are the newest by '{config.data.time}'"
+    if config.data.group is not None and _role(manifest, "group") is None:
         return f"it held out rows, this config holds out all rows of one '{config.data.group}'"
     if then == now:
         return "columns were added since, so that other rows are held out"
@@ -452,13 +501,21 @@ def _misfits(
     champion: Version, model: KeptModel, manifest: dict[str, Any], dataset: Dataset, table: Table
 ) -> Iterator[Judged]:
     """Yield what makes the champion's scores of these rows impossible, or those of another question."""
-    theirs_kept, ours_kept = _group_of(manifest), dataset.rule.group
-    if theirs_kept is not None and theirs_kept != ours_kept:
-        told = "names none" if ours_kept is None else f"names '{ours_kept}'"
+    until, by_role = _trained_until(manifest), {"group": "all rows of one '{}'", "time": "the newest rows by '{}'"}
+    for role, words in by_role.items():
+        theirs, ours = _role(manifest, role), dataset.rule.roles.get(role)
+        if theirs is not None and theirs != ours:
+            told = "names none" if ours is None else f"names '{ours}'"
+            yield _failed(
+                f"same_{role}",
+                f"{_named(champion)} held out {words.format(theirs)}, and the config {told} as {role}: which rows it "
+                f"was trained on cannot be told. Name it ({role}: {theirs}), and its column as it was.",
+            )
+    if table.times is not None and until is not None and until.dtype.kind != table.times.dtype.kind:
         yield _failed(
-            "same_group",
-            f"{_named(champion)} held out all rows of one '{theirs_kept}', and the config {told} as group: which rows "
-            f"it was trained on cannot be told. Name it (group: {theirs_kept}), and its column as it was.",
+            "same_time",
+            f"{_named(champion)} was trained on rows until {shown(until)}, and '{dataset.rule.time}' has "
+            f"{shown(table.times.max())} now. Write it as it was.",
         )
     other = _other_features(model, dataset, table)
     if other:

@@ -28,7 +28,7 @@ from tasks.log import run_logger
 from tasks.preprocess import make_preprocessing, transform
 from tasks.progress import announce
 from tasks.seeds import seed_for
-from tasks.split import kept_together, make_splits
+from tasks.split import kept_together, make_splits, span_splits
 from tasks.stage import stage
 from tasks.threads import each
 from tasks.undersample import draw_sample, refuse_to_sample, takes_sparse
@@ -148,10 +148,12 @@ def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Spl
     None where they do not go into two. What is kept together may be the reason as well as a rare class.
     """
     most = min(config.validation.inner_folds, n_rare(train.y))
-    groups = kept_together(train, config.validation.grouped)
+    together = kept_together(train, config.validation.grouped)
     for folds in range(most, 1, -1):
         with suppress(BadInput):
-            return make_splits(train.y, folds, 1, seed, groups)
+            if train.times is not None:
+                return span_splits(train.y, folds, train.times, together)
+            return make_splits(train.y, folds, 1, seed, together)
     return ()
 
 

@@ -1,7 +1,7 @@
 """Split: which rows train and which test. The same division for every method, so that they compare in pairs.
 
 What must not be on both sides of a division stays together: rows of one group, such as a patient's, and copies of a
-row where that is asked for.
+row where that is asked for. Where rows have a time, models are tested on later rows than those they were trained on.
 
 Rows are told apart by 64-bit hashes of their features. Two different rows out of a million collide with a probability
 of about 3e-8 (n²/2 pairs over 2⁶⁴ values), which neither a finding nor a division hangs on.
@@ -17,6 +17,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFol
 
 from aucsolvers._jit import kernel
 from tasks.convert import load
+from tasks.dates import shown
 from tasks.errors import BadInput
 from tasks.seeds import seed_for
 from tasks.stage import stage
@@ -34,6 +35,9 @@ class HeldOut:
     its copies; where there are groups, a share of these is held out, with all rows that they have or will have. That is
     what lets models of different days be compared on rows that neither has seen. A larger share by the same seed holds
     out the same rows and more.
+
+    Where rows have times, the newest are held out, as nearly this share as moments allow. They train later models,
+    which are met on rows newer still.
     """
 
     share: float = 0.0
@@ -44,15 +48,28 @@ class HeldOut:
         """Return the rule of a config with this ``held_out`` and this seed."""
         return cls(share, seed_for(seed, "held out"))
 
-    def rows(self, X: pd.DataFrame | csr_matrix, groups: np.ndarray | None = None) -> np.ndarray:
+    def rows(
+        self, X: pd.DataFrame | csr_matrix, groups: np.ndarray | None = None, times: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return True for the rows held out."""
         if self.share == 0:
             return np.zeros(X.shape[0], dtype=bool)
+        if times is not None:
+            return _newest(times, self.share)
         drawn = _mixed(_mixed(lasting_keys(X) if groups is None else groups) ^ np.uint64(self.seed))
         return drawn < np.uint64(self.share * 2.0**64)
 
 
 NOTHING = HeldOut()
+
+
+def _newest(times: np.ndarray, share: float) -> np.ndarray:
+    """Return True for the newest rows: of the shares that are all rows after some moment, the nearest to this one."""
+    moments, counts = np.unique(times, return_counts=True)
+    if len(moments) == 1:
+        return np.zeros(len(times), dtype=bool)
+    later = len(times) - np.cumsum(counts[:-1])
+    return times > moments[np.argmin(np.abs(later - share * len(times)))]
 
 
 def make_splits(
@@ -84,6 +101,72 @@ def make_splits(
                 "copies."
             )
     return tuple(Split(i, train, test) for i, (train, test) in enumerate(pairs))
+
+
+def later_splits(y: np.ndarray, folds: int, times: np.ndarray, groups: np.ndarray | None = None) -> tuple[Split, ...]:
+    """Return ``folds`` divisions by time: each is tested on a span of it, and trained on all rows before that.
+
+    The rows' time is cut into one span more than there are folds, with as many rows of the rarer class in each as
+    moments allow. A row whose group is also among those tested trains nothing there.
+
+    Raises
+    ------
+    BadInput
+        If a span lacks a class, or has too few rows before it.
+    """
+    spans = _spans(y, times, folds + 1)
+    return _apart(y, times, groups, [(spans < i, spans == i) for i in range(1, folds + 1)])
+
+
+def span_splits(y: np.ndarray, folds: int, times: np.ndarray, groups: np.ndarray | None = None) -> tuple[Split, ...]:
+    """Return ``folds`` divisions of rows that are all past: each is tested on a span of time, and trained on the rest.
+
+    So each row is tested once, which thresholds and probabilities ask for, and by no model of its own days (blocked
+    cross-validation: Bergmeir and Benítez, On the use of cross-validation for time series predictor evaluation,
+    Information Sciences 191, 2012). Groups and errors are as in `later_splits`.
+    """
+    spans = _spans(y, times, folds)
+    return _apart(y, times, groups, [(spans != i, spans == i) for i in range(folds)])
+
+
+def _spans(y: np.ndarray, times: np.ndarray, count: int) -> np.ndarray:
+    """Return the number of each row's span of time: of rows of one moment it is one.
+
+    Each span ends with a moment of the rarer class, where as nearly its share of that class has come as moments allow.
+    """
+    rare = y == (1 if 2 * (y > 0).sum() <= len(y) else -1)
+    moments, counts = np.unique(times[rare], return_counts=True)
+    if len(moments) < count:
+        raise BadInput(
+            f"Expected rows of the rarer class at {count} times or more, for {count} spans of time, got "
+            f"{len(moments)}. Use fewer folds, or a finer time."
+        )
+    come = np.cumsum(counts) * count
+    ends: list[int] = []
+    for i in range(1, count):
+        first = ends[-1] + 1 if ends else 0
+        left = come[first : len(moments) - count + i]  # of what comes later each span needs a moment
+        ends.append(first + int(np.argmin(np.abs(left - i * come[-1] // count))))
+    return np.searchsorted(moments[ends], times, side="left")
+
+
+def _apart(
+    y: np.ndarray, times: np.ndarray, groups: np.ndarray | None, sides: list[tuple[np.ndarray, np.ndarray]]
+) -> tuple[Split, ...]:
+    """Return divisions of masks, without the training rows of a group that is tested."""
+    parts = []
+    for train, test in sides:
+        alone = train if groups is None else train & ~np.isin(groups, groups[test])
+        for rows, where in ((test, "tested"), (alone, "that may train for those tested")):
+            if len(np.unique(y[rows])) < 2:
+                span = f"from {shown(times[test].min())} to {shown(times[test].max())}" if test.any() else "in a span"
+                raise BadInput(
+                    f"Expected rows of both classes on either side of {len(sides)} divisions by time, got "
+                    f"{(y[rows] > 0).sum():,} positive and {(y[rows] < 0).sum():,} negative {where} {span}. Use fewer "
+                    "folds, a finer time, or keep fewer rows together."
+                )
+        parts.append((np.flatnonzero(alone), np.flatnonzero(test)))
+    return tuple(Split(i, train, test) for i, (train, test) in enumerate(parts))
 
 
 class _QuickGroupKFold(StratifiedGroupKFold):
@@ -167,7 +250,8 @@ def all_rows(dataset: Dataset, held_out: HeldOut = NOTHING, grouped: bool = Fals
     """Return the final fit's division: it trains on every row but those held out, and is tested on these.
 
     Where copies stay together (``grouped``), a copy of a row held out that is of another group is on neither side:
-    whether that one's other rows are held out must not hang on it.
+    whether that one's other rows are held out must not hang on it. Nor is an older row that is kept together with one
+    of the newest, where these are held out.
 
     Raises
     ------
@@ -175,24 +259,30 @@ def all_rows(dataset: Dataset, held_out: HeldOut = NOTHING, grouped: bool = Fals
         If rows are to be held out and those that are lack a class.
     """
     table = load(dataset)
-    out = held_out.rows(table.X, table.groups)
+    out = held_out.rows(table.X, table.groups, table.times)
     if held_out.share and len(np.unique(table.y[out])) < 2:
         raise BadInput(
             f"{dataset.name}: expected rows of both classes among the {held_out.share:.0%} held out, got "
             f"{(table.y[out] > 0).sum()} positive of {out.sum()}. Raise validation.held_out, or give more rows."
         )
     train = ~out
-    if grouped and table.groups is not None and out.any():
-        keys = row_keys(table.X)
+    if out.any() and (keys := _crossing(table, grouped)) is not None:
         train &= ~np.isin(keys, keys[out])
     return Split(REFIT, np.flatnonzero(train), np.flatnonzero(out))
+
+
+def _crossing(table: Table, grouped: bool) -> np.ndarray | None:
+    """Return what tells rows that must not be on both sides of the final division, where it does not see to that."""
+    if table.times is not None:
+        return kept_together(table, grouped)
+    return row_keys(table.X) if grouped and table.groups is not None else None
 
 
 @stage(name="split", task_run_name="split {dataset.name}")
 def split(
     dataset: Dataset, folds: int, repeats: int, seed: int, grouped: bool = False, held_out: HeldOut = NOTHING
 ) -> tuple[Split, ...]:
-    """Divide a data set's rows into stratified folds; ``grouped`` keeps rows of equal features together.
+    """Divide a data set's rows into stratified folds, or by time if it has one; ``grouped`` keeps equal rows together.
 
     So are the rows of a group, if the data set has one. The rows held out are in none of them.
     """
@@ -203,5 +293,12 @@ def split(
             f"{dataset.name}: expected at least {folds} rows in each class beside the {held_out.share:.0%} held out, "
             f"got {(inside.y > 0).sum()} positive and {(inside.y < 0).sum()} negative. Use fewer folds."
         )
-    parts = make_splits(inside.y, folds, repeats, seed, kept_together(inside, grouped))
+    together = kept_together(inside, grouped)
+    try:
+        if inside.times is not None:
+            parts = later_splits(inside.y, folds, inside.times, together)
+        else:
+            parts = make_splits(inside.y, folds, repeats, seed, together)
+    except BadInput as error:
+        raise BadInput(f"{dataset.name}: {error}") from None
     return tuple(Split(part.fold, rows[part.train], rows[part.test]) for part in parts)

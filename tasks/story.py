@@ -15,6 +15,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tasks import registry
+from tasks.dates import read_again, shown
 from tasks.errors import BadInput, nearest
 from tasks.facts import lock_sha256, package_sha256
 from tasks.imported import changed_modules
@@ -348,6 +349,8 @@ def _of_fits(manifest: dict[str, Any]) -> Iterator[Line]:
     text = (
         f"{len(splits)} divisions; the first trains on {splits[0]['n_train']:,} rows, tests on {splits[0]['n_test']:,}"
     )
+    if "trained_until" in splits[-1]:
+        text += f"; the last model trains on rows until {shown(read_again(splits[-1]['trained_until']))}"
     trains = {f"training rows of fold {split['fold']}": split["train_sha256"] for split in splits}
     tests = {f"test rows of fold {split['fold']}": split["test_sha256"] for split in splits}
     yield Line("split", text, trains | tests, NOT_CHECKED, why)

@@ -78,6 +78,13 @@ class ConversionRule:
     seed: int = 0
     drop: tuple[str, ...] = ()  # columns that are no features, such as a number of the row
     group: str | None = None  # a column that is no feature: rows of one value, as a patient's, stay together
+    time: str | None = None  # a column that is no feature: models are tested on rows later than those they train on
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The columns that divide the rows and are no features, by what they are: a group, a time."""
+        named = {"group": self.group, "time": self.time}
+        return {role: name for role, name in named.items() if name is not None}
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ class Layout:
     """How the training file was laid out, beside its features: what is needed to read another of its kind."""
 
     target: str | None = None  # the column's name
-    left_out: tuple[str, ...] = ()  # other columns that are no features: dropped by the rule, its group, or empty
+    left_out: tuple[str, ...] = ()  # other columns that are no features: dropped, a group, a time, or empty
     index_base: int | None = None  # of svmlight: whether features count from 0 or 1
 
     def as_dict(self) -> dict[str, Any]:
@@ -112,17 +119,20 @@ class Layout:
 class Table:
     """The arrays of a data set: X as a DataFrame (numbers and texts) or CSR, y as int8 of ±1.
 
-    Where the rule names a group, ``groups`` holds a uint64 for each row that is equal in the rows of one value.
+    Where the rule names a group, ``groups`` holds a uint64 for each row that is equal in the rows of one value. Where
+    it names a time, ``times`` holds a datetime64[us] in UTC for each, or a float64 if the column has numbers.
     """
 
     X: pd.DataFrame | csr_matrix
     y: np.ndarray
     groups: np.ndarray | None = None
+    times: np.ndarray | None = None
 
     def rows(self, index: np.ndarray) -> "Table":
         """Return the rows with these positions, in this order."""
         X = self.X.iloc[index] if isinstance(self.X, pd.DataFrame) else self.X[index]
-        return Table(X, self.y[index], None if self.groups is None else self.groups[index])
+        groups, times = (None if of_rows is None else of_rows[index] for of_rows in (self.groups, self.times))
+        return Table(X, self.y[index], groups, times)
 
 
 @dataclass(frozen=True)
@@ -328,6 +338,7 @@ class MethodResult:
     final: FittedModel | None = None  # refitted on all rows but those held out
     held_out: Evaluation | None = None  # the refit's, where rows were held out
     repeats: int = 1
+    test_to_train: float | None = None  # test rows for each training row, mean over folds by time
     seconds: float = 0.0  # without those of compiling
     compile_s: float = 0.0  # of kernels that the cache did not have
     error: str | None = None
@@ -373,8 +384,9 @@ class MethodResult:
         if len(values) < 2:
             return float("nan"), float("nan")
         folds = len(values) / self.repeats
+        ratio = 1 / (folds - 1) if self.test_to_train is None else self.test_to_train
         variance = values.var(ddof=1) if np.ptp(values) > 0.0 else 0.0  # of equal ones it may be a rounding above
-        half = stdtrit(len(values) - 1, 0.975) * np.sqrt((1 / len(values) + 1 / (folds - 1)) * variance)
+        half = stdtrit(len(values) - 1, 0.975) * np.sqrt((1 / len(values) + ratio) * variance)
         mean = values.mean()
         low, high = np.clip([mean - half, mean + half], 0.0, 1.0)
         return float(low), float(high)

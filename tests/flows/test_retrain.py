@@ -19,6 +19,7 @@ from sklearn.datasets import dump_svmlight_file
 from flows import experiment, lifecycle
 from flows import retrain as flow
 from tasks import cell, registry, retraining, store
+from tasks.configuration import ValidationConfig
 from tasks.convert import convert
 from tasks.decide import Rules
 from tasks.download import download
@@ -458,6 +459,93 @@ class TestGroups:
         assert 0 < len(opponent.rows) < len(held_out.test)
         assert set(opponent.rows) == set(held_out.test) & set(np.flatnonzero(whole))
         assert "it held out rows, this config holds out all rows of one 'client'" in opponent.judged[0].reason
+
+
+BY_DAY = ConversionRule("fraud", "yes", time="day")
+
+
+def of_days(n=600, start="2024-01-01"):
+    """Return claims of a day each, three a day."""
+    return claims(n).assign(day=pd.Timestamp(start) + pd.to_timedelta(np.arange(n) // 3, unit="D"))
+
+
+def by_day(file, model, **changes):
+    return by_client(file, model, **{"group": None, "time": "day"} | changes)
+
+
+class TestTimes:
+    """The newest claims are held out; a month later they train, and newer ones are."""
+
+    def test_the_champion_is_met_on_what_came_after_it(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        file = write(of_days().sample(frac=1, random_state=1))
+        first = retrain(by_day(file, "claims"))
+        assert first.decision.promote
+        write(of_days(900).sample(frac=1, random_state=2), file)
+        second = retrain(by_day(file, "claims"))
+        reasons = {judged.rule: judged.reason for judged in second.decision.judged}
+        assert "was not trained on any of the 225 held-out rows" in reasons["unseen_rows"]
+        assert "(paired DeLong)" in reasons["non_inferiority"]
+        assert verify(client(), store.ledger()).findings == ()
+
+        opponent, held_out = meet("claims", by_day(file, "claims"), BY_DAY)
+        np.testing.assert_array_equal(opponent.rows, held_out.test)
+        wider = by_day(file, "claims").model_copy(update={"validation": ValidationConfig(held_out=0.5)})
+        opponent, held_out = meet("claims", wider, BY_DAY)
+        days = pd.read_csv(file)["day"].to_numpy()
+        until = sorted(days)[-226] if second.decision.promote else sorted(of_days()["day"].astype(str))[449]
+        assert set(opponent.rows) == set(np.flatnonzero(days > until)) < set(held_out.test)
+        assert f"it was trained on rows until {until}" in opponent.judged[0].reason
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (lambda day: day + pd.Timedelta(days=900), "of other times now: 'day' is not as it was"),
+            (lambda day: day.astype("int64"), "was trained on rows until 2024-05-29, and 'day' has 172"),
+        ],
+    )
+    def test_days_that_are_written_anew_are_noticed(self, tmp_path, monkeypatch, change, words):
+        """Else all rows would be later than those of the champion, and it would be said to know none."""
+        monkeypatch.chdir(tmp_path)
+        table = of_days()
+        file = write(table)
+        assert retrain(by_day(file, "claims")).decision.promote
+        write(table.assign(day=change(table["day"])), file)
+        rule, reason = told(meet("claims", by_day(file, "claims"), BY_DAY)[0])
+        assert rule == "same_time" and words in reason
+        unnamed = by_day(file, "claims", time=None, drop=["day"])
+        rule, reason = told(meet("claims", unnamed, ConversionRule("fraud", "yes", drop=("day",)))[0])
+        assert rule == "same_time" and "held out the newest rows by 'day', and the config names none as time" in reason
+
+    def test_old_days_may_go(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        file = write(of_days())
+        assert retrain(by_day(file, "claims")).decision.promote
+        write(of_days(1200)[399:], file)
+        opponent, held_out = meet("claims", by_day(file, "claims"), BY_DAY)
+        assert opponent.contender is not None and len(opponent.rows) == len(held_out.test) == 201
+
+    def test_of_a_champion_of_rows_the_newest_that_it_held_out_are_left(self, model):
+        table = of_days(2000)
+        wanted = by_day(write(table, Path("more.csv")), model).model_copy(update={"rules": Rules(min_positives=1)})
+        opponent, held_out = meet(model, wanted, BY_DAY)
+        own = HeldOut.of(0.25, 0).rows(table[["amount", "age", "shop"]].astype({"age": float}))
+        assert 0 < len(opponent.rows) < len(held_out.test)
+        assert set(opponent.rows) == set(held_out.test) & set(np.flatnonzero(own))
+        assert (
+            "it held out rows of all times, this config those that are the newest by 'day'" in opponent.judged[0].reason
+        )
+
+    def test_customers_whom_the_champion_knows_are_not_asked_about(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        rule = ConversionRule("fraud", "yes", group="client", time="day")
+        file = write(of_days().assign(client=np.arange(600) // 2))
+        assert retrain(by_day(file, "claims", group="client")).decision.promote
+        table = of_days(900).assign(client=lambda t: np.where(np.arange(900) % 10 == 7, 3, np.arange(900) // 2))
+        write(table, file)
+        opponent, held_out = meet("claims", by_day(file, "claims", group="client"), rule)
+        assert set(table["client"].iloc[opponent.rows]) == set(table["client"].iloc[held_out.test]) - {3}
+        assert "and those of one 'client' with these count too" in opponent.judged[0].reason
 
 
 class TestLost:

@@ -185,9 +185,8 @@ class TestColumn:
             dataset_of(visits(), tmp_path / "visits.csv", ConversionRule("ill", "yes", group="patients"))
 
     def test_the_target_and_a_feature_of_svmlight_are_none(self, tmp_path):
-        both = dataset_of(visits(), tmp_path / "visits.csv", ConversionRule("ill", "yes", group="ill"))
         with pytest.raises(BadInput, match="got group 'ill': that is the target"):
-            refuse_drop(both)
+            dataset_of(visits(), tmp_path / "visits.csv", ConversionRule("ill", "yes", group="ill"))
         (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n" * 5)
         rule = ConversionRule(group="patient")
         with pytest.raises(BadInput, match="svmlight has no columns' names"):

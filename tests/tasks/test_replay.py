@@ -180,13 +180,19 @@ ASKED = {
         method_of("ls_svm"),
         {"validation": {"folds": 2, "repeats": 2, "split": "grouped_by_duplicates", "select_by": "gmean"}},
     ),
+    "later rows, probabilities": (
+        method_of("linear_svm", "u1", probabilities="sigmoid"),
+        {"data": {"time": "ash"}, "validation": {"folds": 2, "inner_folds": 2, "held_out": 0.2}},
+    ),
+    "groups": (method_of("ls_svm"), {"data": {"group": "magnesium"}, "validation": {"folds": 2, "inner_folds": 2}}),
 }
 
 
 @pytest.mark.parametrize(("method", "tree"), ASKED.values(), ids=ASKED)
 @pytest.mark.filterwarnings("ignore")
 def test_whatever_a_config_asks_for_is_replayed_bit_for_bit(method, tree, tmp_path):
-    manifest = find_manifest(str(recorded(tmp_path, WINE, method, **tree)))
+    asked = {key: value for key, value in tree.items() if key != "data"}
+    manifest = find_manifest(str(recorded(tmp_path, WINE | tree.get("data", {}), method, **asked)))
     for workers in (None, 2):
         done = replay(manifest, workers)
         assert verdicts(done) == EXACT, done.first_difference

@@ -1,0 +1,139 @@
+"""Dates as people write them: 2024-01-05, 2024/1/5, 05.01.2024, 1/5/2024, each with or without a time of day.
+
+A moment is a datetime64[us] in UTC where a column holds dates, else a float64: a year, a number of the day, seconds.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from aucsolvers.columns import NUMBER, plain_column
+from tasks.errors import BadInput
+from tasks.readers import MISSING
+
+Moment = Any  # np.datetime64 or np.float64, of which one column has one kind
+BEGINNING = 1000  # values that tell most columns that are no dates
+_ISO = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z| ?[+-][0-9:]+)?)?|[0-9]{4}-(?:0[1-9]|1[0-2])"
+_DAYS = {  # what days look like -> the formats to try
+    r"[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}": ("%Y/%m/%d",),
+    r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}": ("%d.%m.%Y",),
+    r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}": ("%m/%d/%Y", "%d/%m/%Y"),
+}
+_HOURS = {
+    "": "",
+    r"[T ][0-9]{1,2}:[0-9]{2}": " %H:%M",
+    r"[T ][0-9]{1,2}:[0-9]{2}:[0-9]{2}": " %H:%M:%S",
+    r"[T ][0-9]{1,2}:[0-9]{2}:[0-9]{2}\.[0-9]{1,6}": " %H:%M:%S.%f",
+    r"[T ][0-9]{1,2}:[0-9]{2} ?[APap][Mm]": " %I:%M%p",
+    r"[T ][0-9]{1,2}:[0-9]{2}:[0-9]{2} ?[APap][Mm]": " %I:%M:%S%p",
+}
+_FORMS = {_ISO: ("ISO8601",)} | {
+    day + hour: tuple(f"{format_}{clock}" for format_ in formats)
+    for day, formats in _DAYS.items()
+    for hour, clock in _HOURS.items()
+}
+
+
+def readings(texts: pd.Series) -> list[pd.Series]:
+    """Return the ways to read texts as dates, if all that are there look like dates of one form; none if they do not.
+
+    There are two for 1/5/2024, month and day first. A date that there is not, such as 0000-00-00, is missing.
+    """
+    given = texts.dropna()
+    first = given.iloc[:BEGINNING].astype(str).str.strip()
+    for form, formats in _FORMS.items():
+        if first.empty or not first.str.fullmatch(form).all():
+            continue
+        given = given.astype(str).str.strip()
+        if given.str.fullmatch(form).all():
+            if formats != _FORMS[_ISO]:
+                given = given.str.replace("T", " ").str.replace(r" (?=[APap][Mm]$)", "", regex=True)
+            return [_moments(pd.to_datetime(given, format=one, errors="coerce", utc=True), texts) for one in formats]
+    return []
+
+
+def _moments(read: pd.Series, texts: pd.Series) -> pd.Series:
+    return read.dt.tz_localize(None).astype("datetime64[us]").reindex(texts.index)
+
+
+def read_times(column: pd.Series, wanted: np.ndarray, name: str, file: str, place: Callable[[int], str]) -> np.ndarray:
+    """Return when each row is from: datetime64[us] where the column has dates, else float64.
+
+    Rows that are not ``wanted`` may have any value, or none.
+
+    Raises
+    ------
+    BadInput
+        If a row has no date and no number, or dates are of several forms, or can be read in more ways than one.
+    """
+    if isinstance(column.dtype, pd.ArrowDtype):
+        column = column.array.__arrow_array__().to_pandas()
+    column = column.reset_index(drop=True).where(wanted).infer_objects()
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        times = pd.to_datetime(column, utc=True).dt.tz_localize(None).to_numpy("datetime64[us]")
+    else:
+        times = plain_column(column)
+        if times.dtype == object:
+            times = _written_times(pd.Series(times), name, file, place)
+    strange = ~np.isfinite(times) & wanted
+    if strange.any():
+        raise BadInput(
+            f"{file}, {place(int(np.argmax(strange)))}: expected a date or a finite number as time '{name}', got none "
+            f"({int(strange.sum()):,} in all): nothing tells when it is from. Fill them in, or leave these rows out of "
+            "the file."
+        )
+    return times
+
+
+def _written_times(column: pd.Series, name: str, file: str, place: Callable[[int], str]) -> np.ndarray:
+    """Return what texts say as dates, which all have to be of one form and to be read in one way, or as numbers."""
+    texts = column.map(lambda value: None if (text := str(value).strip()) in MISSING else text, na_action="ignore")
+    given = texts.dropna().astype(str)
+    if given.str.fullmatch(NUMBER).all():
+        return texts.astype(np.float64).to_numpy()
+    ways = readings(texts)
+    whole = [way for way in ways if way.notna().sum() == len(given)]
+    if len(whole) == 1:
+        return whole[0].to_numpy("datetime64[us]")
+    if whole:
+        row = int(np.argmax(whole[0] != whole[1]))
+        got = f"'{given[row]}', of which month or day may be first"
+    elif ways:
+        best = max(ways, key=pd.Series.count)
+        row = int(given.index[best[given.index].isna()][0])
+        got = f"'{given[row]}', a day that there is not"
+    else:
+        odd = [value for value in given.drop_duplicates() if not readings(pd.Series([value]))]
+        row = int(given.index[given == odd[0]][0]) if odd else int(given.index[0])
+        got = f"'{given[row]}'" if odd else f"'{given[row]}' and others of another form"
+    raise BadInput(
+        f"{file}, {place(row)}: expected numbers, or dates of one form, as time '{name}', got {got}. Write all as "
+        "2024-01-05, or 2024-01-05 13:45:00."
+    )
+
+
+def shown(moment: Moment) -> str:
+    """Return a moment as people read it.
+
+    >>> shown(np.datetime64("2024-01-05", "us")), shown(np.datetime64("2024-01-05T13:45")), shown(np.float64(2024))
+    ('2024-01-05', '2024-01-05 13:45:00', '2024')
+    """
+    if not isinstance(moment, np.datetime64):
+        return f"{moment:.0f}" if float(moment).is_integer() else f"{moment:.15g}"
+    return str(moment.astype("datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
+
+
+def kept(moment: Moment) -> str | float:
+    """Return a moment as JSON keeps it.
+
+    >>> kept(np.datetime64("2024-01-05T13:45", "us")), kept(np.float64(2024))
+    ('2024-01-05T13:45:00.000000', 2024.0)
+    """
+    return str(moment.astype("datetime64[us]")) if isinstance(moment, np.datetime64) else float(moment)
+
+
+def read_again(moment: str | float) -> Moment:
+    """Return the moment that `kept` made a text or a number of."""
+    return np.datetime64(moment, "us") if isinstance(moment, str) else np.float64(moment)

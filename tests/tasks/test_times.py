@@ -1,0 +1,389 @@
+"""Times: models are tested on rows later than those they were trained on, as they will be used."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.calibrate import calibration_splits, settle_threshold
+from tasks.cell import divide, plainly
+from tasks.check import check
+from tasks.configuration import DatasetConfig, ExperimentConfig
+from tasks.convert import convert, load, refuse_drop
+from tasks.dates import kept, read_again, read_times, readings, shown
+from tasks.download import download
+from tasks.errors import BadInput
+from tasks.manifest import cell_sections, data_section
+from tasks.schema import parse
+from tasks.search import inner_splits
+from tasks.split import HeldOut, all_rows, later_splits, make_splits, row_keys, span_splits, split
+from tasks.values import ConversionRule, MethodResult
+
+RULE = ConversionRule("fraud", "yes", time="day")
+QUARTER = HeldOut.of(0.25, 3)
+FEW = settings(max_examples=80, deadline=None)
+
+
+def payments(n=600, days=200, seed=0):
+    """Return payments of a customer and a day each, shuffled, one in ten of them a fraud."""
+    rng = np.random.default_rng(seed)
+    fraud = rng.random(n) < 0.1
+    frame = pd.DataFrame(
+        {
+            "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, days, n), unit="D"),
+            "customer": rng.integers(0, n // 3, n),
+            "amount": (rng.normal(size=n) + fraud).round(6),
+            "age": rng.integers(18, 90, n),
+            "fraud": np.where(fraud, "yes", "no"),
+        }
+    )
+    return frame.sample(frac=1, random_state=seed, ignore_index=True)
+
+
+def dataset_of(frame, path, rule=RULE):
+    frame.to_csv(path, index=False)
+    return convert.fn(download.fn("payments", str(path)), rule)
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    return dataset_of(payments(), tmp_path / "payments.csv")
+
+
+def config_of(**validation):
+    return ExperimentConfig.model_validate(
+        {
+            "datasets": [{"source": "payments.csv", "time": "day"}],
+            "methods": ["linear_svm"],
+            "validation": {"inner_folds": 3} | validation,
+        }
+    )
+
+
+def times_of(values, wanted=None):
+    """Return the times of a column of Python objects, as a CSV file of one column has them below its header."""
+    wanted = np.ones(len(values), dtype=bool) if wanted is None else np.array(wanted)
+    return read_times(pd.Series(values, dtype=object), wanted, "day", "f.csv", lambda row: f"line {row + 2}")
+
+
+class TestWritten:
+    @pytest.mark.parametrize(
+        ("texts", "read"),
+        [
+            (["2024-01-05", "2023-12-31"], ["2024-01-05", "2023-12-31"]),
+            (["2024-01-05T10:00:00Z", "2024-01-05 11:00:00+02:00"], ["2024-01-05T10:00", "2024-01-05T09:00"]),
+            (["2024-01-05 10:00:00.25", " 2024-01-05 "], ["2024-01-05T10:00:00.250", "2024-01-05"]),
+            (["2024-03", "2023-11"], ["2024-03-01", "2023-11-01"]),
+            (["2024/3/1", "2024/12/31"], ["2024-03-01", "2024-12-31"]),
+            (["05.01.2024", "5.2.2024"], ["2024-01-05", "2024-02-05"]),
+            (["05.01.2024 7:05", "5.2.2024 17:05"], ["2024-01-05T07:05", "2024-02-05T17:05"]),
+            (["5/13/2024", "1/2/2024"], ["2024-05-13", "2024-01-02"]),  # the one tells of the other
+            (["13/5/2024", "1/2/2024"], ["2024-05-13", "2024-02-01"]),
+            (["1/25/2024 12:05:09 AM", "1/26/2024 1:00:00 pm"], ["2024-01-25T00:05:09", "2024-01-26T13:00"]),
+            (["2024/1/5T13:45:00.5"], ["2024-01-05T13:45:00.500"]),
+            ([pd.Timestamp("2024-01-05T10:00+01:00").to_pydatetime()], ["2024-01-05T09:00"]),
+            ([pd.Timestamp("2024-01-05").date()], ["2024-01-05"]),
+        ],
+    )
+    def test_dates_are_read_as_they_are_meant(self, texts, read):
+        found = times_of(texts)
+        assert found.dtype == "datetime64[us]"
+        np.testing.assert_array_equal(found, np.array(read, dtype="datetime64[us]"))
+
+    def test_numbers_stay_numbers(self):
+        np.testing.assert_array_equal(times_of(["17", " 18.5 ", "1e3"]), [17.0, 18.5, 1000.0])
+        np.testing.assert_array_equal(times_of([2023, 2024]), [2023.0, 2024.0])
+
+    @pytest.mark.parametrize(
+        ("texts", "line", "words"),
+        [
+            (["1/2/2024", "3/4/2024"], 2, "got '1/2/2024', of which month or day may be first"),
+            (["5/5/2024", "3/4/2024"], 3, "got '3/4/2024', of which month or day may be first"),
+            (["2024-01-05", "soon"], 3, "got 'soon'"),
+            (["2024-01-05", "5.1.2024"], 2, "got '2024-01-05' and others of another form"),
+            (["2024-01-05", "17"], 3, "got '17'"),
+            (["2024-01-05", "2024-02-30"], 3, "got '2024-02-30', a day that there is not"),
+            (["31.12.2024", "31.11.2024"], 3, "got '31.11.2024', a day that there is not"),
+            (["2024-01-05", ""], 3, r"got none \(1 in all\)"),
+            (["NA", "17", None], 2, r"got none \(2 in all\)"),
+            (["inf", "17"], 2, r"got none \(1 in all\)"),
+        ],
+    )
+    def test_what_is_no_date_is_refused_with_its_line(self, texts, line, words):
+        with pytest.raises(BadInput, match=rf"^f.csv, line {line}: expected .* as time 'day', {words}"):
+            times_of(texts)
+
+    def test_rows_that_are_not_wanted_may_have_anything(self):
+        assert times_of(["2024-01-05", "soon", None], [True, False, False])[0] == np.datetime64("2024-01-05")
+
+    def test_what_a_day_may_be_is_one_or_two(self):
+        assert len(readings(pd.Series(["1/2/2024"]))) == 2 and len(readings(pd.Series(["2024-01-02"]))) == 1
+        assert readings(pd.Series(["1/2/24"])) == [] and readings(pd.Series([None], dtype=object)) == []
+
+    @given(st.datetimes(min_value=pd.Timestamp("1700-01-01"), max_value=pd.Timestamp("2200-01-01")))
+    @FEW
+    def test_json_gives_back_what_it_was_given(self, moment):
+        for one in (np.datetime64(moment, "us"), np.float64(moment.toordinal())):
+            again = read_again(kept(one))
+            assert again == one and again.dtype == one.dtype
+        assert shown(np.datetime64(moment, "us"))[:10] == moment.strftime("%Y-%m-%d")
+
+
+class TestColumn:
+    def test_it_is_no_feature_and_a_file_to_score_may_have_it_or_not(self, dataset):
+        assert dataset.columns == ("customer", "amount", "age") and dataset.layout.left_out == ("day",)
+        assert dataset.provenance.rule.endswith("; divided by 'day', tested on later rows")
+
+    def test_files_of_all_formats_have_one_time(self, tmp_path):
+        frame = payments()
+        day = frame["day"]
+        columns = [day.astype(kind) for kind in ("datetime64[ns]", "datetime64[s]", "str", "category")]
+        columns += [day.dt.tz_localize("UTC"), day.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"), day.dt.date]
+        written = [dataset_of(frame, tmp_path / "a.csv")]
+        for i, column in enumerate(columns):
+            frame.assign(day=column).to_parquet(tmp_path / f"{i}.parquet")
+            written.append(convert.fn(download.fn("payments", str(tmp_path / f"{i}.parquet")), RULE))
+        assert {one.sha256 for one in written} == {written[0].sha256}
+        np.testing.assert_array_equal(load(written[-1]).times, frame["day"].to_numpy("datetime64[us]"))
+
+    def test_it_is_part_of_the_digest_and_of_the_manifest(self, tmp_path, dataset):
+        frame = payments()
+        other = dataset_of(frame.assign(day=frame["day"] + pd.Timedelta(days=1)), tmp_path / "other.csv")
+        plain = convert.fn(dataset.raw, ConversionRule("fraud", "yes", drop=("day",)))
+        for one in (other, plain):
+            assert (one.X_sha256, one.y_sha256) == (dataset.X_sha256, dataset.y_sha256)
+            assert one.sha256 != dataset.sha256
+        assert data_section(dataset)["conversion"]["time"] == "day"
+        assert "time" not in data_section(plain)["conversion"], "earlier manifests have none"
+
+    def test_rows_that_are_left_out_take_their_times_along(self, tmp_path):
+        frame = payments().astype({"day": str})
+        frame.loc[::3, ["day", "fraud"]] = "unknown"
+        rule = ConversionRule("fraud", conversion="class_groups", groups=(("yes",), ("no",)), time="day")
+        table = load(dataset_of(frame, tmp_path / "some.csv", rule))
+        wanted = pd.to_datetime(frame.loc[frame["fraud"] != "unknown", "day"]).to_numpy("datetime64[us]")
+        np.testing.assert_array_equal(table.times, wanted)
+
+    def test_what_is_no_time_is_refused(self, tmp_path):
+        frame = payments()
+        with pytest.raises(BadInput, match=r"expected a time out of .*got 'dya'. Did you mean 'day'\?"):
+            dataset_of(frame, tmp_path / "a.csv", ConversionRule("fraud", "yes", time="dya"))
+        with pytest.raises(BadInput, match="that tells which rows are later, got time 'fraud': that is the target"):
+            dataset_of(frame, tmp_path / "a.csv", ConversionRule("fraud", "yes", time="fraud"))
+        with pytest.raises(BadInput, match="expected one column 'day' as time, got 2"):
+            two = frame.rename(columns={"age": "day"})
+            dataset_of(two, tmp_path / "a.csv")
+        (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n" * 5)
+        with pytest.raises(BadInput, match="svmlight has no columns' names"):
+            refuse_drop(convert.fn(download.fn("rows", str(tmp_path / "rows.svm")), ConversionRule(time="day")))
+
+    def test_a_config_says_it_once(self):
+        assert parse(DatasetConfig, {"source": "a.csv", "time": " day "}, "c").time == "day"
+        assert parse(DatasetConfig, {"source": "catalogue:wine", "time": "x"}, "c").published_key is None
+        for tree, words in (
+            ({"time": " "}, "expected a column's name, got blanks. Name it, or leave time out"),
+            ({"time": "day", "drop": ["day"]}, "Expected the time 'day' outside of drop"),
+            ({"time": "day", "group": "day"}, "Expected two columns as group and time"),
+        ):
+            with pytest.raises(BadInput, match=words):
+                parse(DatasetConfig, {"source": "a.csv"} | tree, "c")
+        with pytest.raises(ValueError, match="Expected repeats: 1 with the time of payments, got 2"):
+            config_of(repeats=2)
+
+
+def later(times, *parts):
+    """Tell whether all rows of each part are later than all of the part before it."""
+    return all(times[one].max() < times[other].min() for one, other in pairwise(parts))
+
+
+class TestDivisions:
+    def test_every_fold_is_tested_on_what_came_after_it(self, dataset):
+        table, refit = load(dataset), all_rows(dataset, QUARTER)
+        parts = split.fn(dataset, 4, 1, 5, False, QUARTER)
+        assert len(parts) == 4
+        for part, following in pairwise(parts):
+            assert later(table.times, part.train, part.test, refit.test)
+            np.testing.assert_array_equal(following.train, np.sort([*part.train, *part.test]))
+        np.testing.assert_array_equal(refit.train, np.sort([*parts[-1].train, *parts[-1].test]))
+        fraud = [(table.y[part.test] > 0).sum() for part in parts]
+        assert max(fraud) - min(fraud) <= 3, "days have few frauds"
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=4, max_size=60),
+        st.integers(1, 4),
+        st.booleans(),
+    )
+    @FEW
+    def test_spans_end_where_their_share_of_the_rarer_class_has_come(self, rows, folds, dated):
+        moments, positive = np.array(rows).T
+        times = np.datetime64("2024-01-01", "us") + moments if dated else moments.astype(float)
+        y = np.where(positive, 1, -1)
+        rare = moments[y == (1 if (y > 0).sum() <= (y < 0).sum() else -1)]
+        ends, known = [], sorted(set(rare))
+        for i in range(1, folds + 1):
+            shares = {end: abs((rare <= end).sum() - i * len(rare) / (folds + 1)) for end in known[i - 1 :]}
+            open_ = [end for end in shares if (not ends or end > ends[-1]) and (rare > end).sum()]
+            open_ = [end for end in open_ if sum(later > end for later in known) >= folds + 1 - i]
+            ends += [min(open_, key=shares.get)] if open_ else []
+        spans = np.array([sum(moment > end for end in ends) for moment in moments])
+        wanted = [(np.flatnonzero(spans < i), np.flatnonzero(spans == i)) for i in range(1, folds + 1)]
+        if len(known) > folds and all(len(set(y[part])) == 2 for pair in wanted for part in pair):
+            for one, (train, test) in zip(later_splits(y, folds, times), wanted, strict=True):
+                np.testing.assert_array_equal(one.train, train)
+                np.testing.assert_array_equal(one.test, test)
+        else:
+            with pytest.raises(BadInput, match=f"either side of {folds} divisions|for {folds + 1} spans of time"):
+                later_splits(y, folds, times)
+
+    def test_training_rows_are_divided_into_spans_of_which_each_is_tested_once(self, dataset):
+        table = load(dataset)
+        train = table.rows(split.fn(dataset, 4, 1, 5)[-1].train)
+        for divide_ in (inner_splits, calibration_splits):
+            parts = divide_(train, config_of(), 7)
+            assert later(train.times, *(part.test for part in parts)) and len(parts) == 3
+            for part in parts:
+                np.testing.assert_array_equal(np.sort([*part.train, *part.test]), np.arange(len(train.y)))
+
+    def test_a_customer_who_is_tested_trains_nothing(self, tmp_path):
+        """With group and time there are both: later rows, of others."""
+        rule = ConversionRule("fraud", "yes", group="customer", time="day")
+        dataset = dataset_of(payments(1500), tmp_path / "payments.csv", rule)
+        table, refit = load(dataset), all_rows(dataset, QUARTER)
+        for outer in split.fn(dataset, 2, 1, 0):
+            inside = table.rows(outer.train)
+            parts = inner_splits(inside, config_of(), 1)
+            assert len(parts) == 3
+            assert not any(np.isin(inside.groups[part.train], inside.groups[part.test]).any() for part in parts)
+        for part in (*split.fn(dataset, 3, 1, 0, False, QUARTER), refit):
+            assert not set(table.groups[part.train].tolist()) & set(table.groups[part.test].tolist())
+            assert later(table.times, part.train, part.test)
+        alone = later_splits(table.y, 3, table.times)
+        for one, part in zip(alone, split.fn(dataset, 3, 1, 0), strict=True):
+            np.testing.assert_array_equal(one.test, part.test)
+            gone = np.setdiff1d(one.train, part.train)
+            assert set(table.groups[gone].tolist()) <= set(table.groups[part.test].tolist())
+
+    def test_a_copy_of_a_row_that_is_tested_trains_nothing_where_copies_stay_together(self, tmp_path):
+        frame = payments()
+        again = frame[:100].assign(day=pd.Timestamp("2024-07-01"))
+        dataset = dataset_of(pd.concat([frame, again]), tmp_path / "copies.csv")
+        keys = row_keys(load(dataset).X)
+        for grouped in (False, True):
+            parts = (*split.fn(dataset, 3, 1, 0, grouped, QUARTER), all_rows(dataset, QUARTER, grouped))
+            assert any(np.isin(keys[part.train], keys[part.test]).any() for part in parts) != grouped
+
+    @given(st.lists(st.integers(0, 12), min_size=1, max_size=40), st.sampled_from([0.1, 0.25, 0.5]))
+    @FEW
+    def test_the_newest_are_held_out_as_nearly_their_share_as_days_allow(self, days, share):
+        times = np.array(days, dtype=float)
+        out = HeldOut(share, 1).rows(pd.DataFrame({"a": times}), None, times)
+        if len(set(days)) == 1:
+            assert not out.any(), "one day is not divided"
+            return
+        assert later(times, ~out, out) and out.any() and not out.all()
+        best = min(abs((times > day).sum() - share * len(times)) for day in sorted(set(days))[:-1])
+        assert abs(out.sum() - share * len(times)) == best
+        assert not HeldOut().rows(pd.DataFrame({"a": times}), None, times).any()
+
+    def test_one_day_and_days_without_a_fraud_are_refused(self, tmp_path):
+        frame = payments()
+        with pytest.raises(
+            BadInput, match=r"^payments: Expected rows of the rarer class at 4 times or more, .* got 1\."
+        ):
+            split.fn(dataset_of(frame.assign(day="2024-01-01"), tmp_path / "a.csv"), 3, 1, 0)
+        fraud = frame["fraud"] == "yes"
+        frame["day"] = np.where(fraud, frame["day"].dt.strftime("%Y-%m-%d"), "2024-07-30")
+        with pytest.raises(
+            BadInput, match=r"positive and 0 negative tested from 2024-\S+ to 2024-\S+\. Use fewer folds"
+        ):
+            split.fn(dataset_of(frame, tmp_path / "b.csv"), 2, 1, 0)
+        with pytest.raises(BadInput, match="expected rows of both classes among the 25% held out, got 0 positive of 0"):
+            all_rows(dataset_of(payments().assign(day=7), tmp_path / "c.csv"), QUARTER)
+
+    def test_the_order_of_the_file_does_not_count(self, tmp_path, dataset):
+        turned = dataset_of(payments()[::-1], tmp_path / "turned.csv")
+        last = dataset.n_rows - 1
+        for one, other in zip(split.fn(dataset, 3, 1, 0), split.fn(turned, 3, 1, 99), strict=True):
+            np.testing.assert_array_equal(one.test, np.sort(last - other.test))
+
+
+class TestUse:
+    def test_a_model_that_clings_to_its_time_is_found_out(self, tmp_path):
+        """Frauds of one week are alike and those of the next are not: random folds have some of each week."""
+        rng = np.random.default_rng(2)
+        n, week = 1200, np.sort(rng.integers(0, 40, 1200))
+        fraud = rng.random(n) < 0.25
+        centre = rng.normal(scale=4, size=(40, 3))[week]
+        X = np.where(fraud[:, None], centre, -centre) + rng.normal(size=(n, 3))
+        frame = pd.DataFrame(X, columns=list("abc")).assign(day=week, fraud=np.where(fraud, "yes", "no"))
+        dataset = dataset_of(frame, tmp_path / "weeks.csv")
+        table = load(dataset)
+
+        def area(parts):
+            from sklearn.metrics import roc_auc_score
+            from sklearn.neighbors import KNeighborsClassifier
+
+            found = []
+            for part in parts:
+                near = KNeighborsClassifier(5).fit(table.X.iloc[part.train], table.y[part.train])
+                found.append(roc_auc_score(table.y[part.test], near.predict_proba(table.X.iloc[part.test])[:, 1]))
+            return np.mean(found)
+
+        assert area(make_splits(table.y, 5, 1, 0)) > 0.8
+        for parts in (split.fn(dataset, 5, 1, 0), span_splits(table.y, 5, table.times)):
+            assert abs(area(parts) - 0.5) < 0.2
+
+    def test_the_manifest_tells_until_when_each_model_was_trained(self, dataset):
+        config = config_of(held_out=0.25, folds=3)
+        prepared = divide(dataset, config, plainly)
+        sections = cell_sections(prepared, config.methods[0], config, 1)
+        times = load(dataset).times
+        for part, told in zip(prepared.divisions, sections["splits"], strict=True):
+            assert read_again(told["trained_until"]) == times[part.train].max()
+            assert read_again(told["tested_until"]) == times[part.test].max()
+        whole = divide(dataset, config_of(folds=3), plainly)
+        assert cell_sections(whole, config.methods[0], config, 1)["splits"][-1]["tested_until"] is None
+
+    def test_a_finding_tells_how_rows_are_divided_and_how_the_classes_change(self, tmp_path, dataset):
+        frame = payments(4000)
+        frame["fraud"] = np.where((frame["day"] > "2024-04-10") & (frame.index % 7 == 0), "yes", frame["fraud"])
+        moving = dataset_of(frame, tmp_path / "moving.csv")
+        (found,) = (f for f in check.fn(moving, 4, 1, 0, False, QUARTER) if f.kind == "time")
+        table, refit, parts = load(moving), all_rows(moving, QUARTER), split.fn(moving, 4, 1, 0, False, QUARTER)
+        order = np.argsort(table.times, kind="stable")
+        halves = [f"{(table.y[part] > 0).mean():.2%}" for part in (order[:2000], order[2000:])]
+        assert found.message == (
+            f"The 4,000 rows are from 2024-01-01 to 2024-07-18 ('day'). The first of 4 folds trains on "
+            f"{len(parts[0].train):,} until {shown(table.times[parts[0].train].max())}, the last is tested on "
+            f"{len(parts[-1].test):,} from {shown(table.times[parts[-1].test].min())}; {len(refit.test):,} from "
+            f"{shown(table.times[refit.test].min())} are held out. Of the older half {halves[0]} are positive, of the "
+            f"newer {halves[1]}."
+        )
+        assert "time" not in {f.kind for f in check.fn(convert.fn(dataset.raw, ConversionRule("fraud")), 4, 1, 0)}
+
+    def test_days_that_are_too_coarse_for_like_folds_are_told(self, tmp_path):
+        frame = payments(900)
+        month = np.where(np.arange(900) < 450, 5, 1 + np.arange(900) % 4)
+        found = {f.kind for f in check.fn(dataset_of(frame.assign(day=month), tmp_path / "months.csv"), 3, 1, 0)}
+        assert "coarse_time" in found and "time" not in found
+
+    def test_one_threshold_rule_is_settled_for_folds_that_grow(self, dataset):
+        config = config_of(threshold="auto")
+        settled = settle_threshold(config, config.methods[0], dataset, split.fn(dataset, 4, 1, 5), 1)
+        assert settled.validation.threshold != "auto"
+
+    def test_the_interval_of_the_gmean_goes_by_the_shares_that_are_tested(self):
+        """The corrected t of Nadeau and Bengio asks for test by training rows; folds by time have 1, 1/2, 1/3."""
+        cells = [
+            MethodResult("d", "m", "m", "none", evaluations=tuple(_scored(v) for v in (0.7, 0.8, 0.75)), **more)
+            for more in ({}, {"test_to_train": (1 + 1 / 2 + 1 / 3) / 3})
+        ]
+        half = [(high - low) / 2 for low, high in (cell.gmean_interval() for cell in cells)]
+        assert half[0] / half[1] == pytest.approx(np.sqrt((1 / 3 + 1 / 2) / (1 / 3 + 11 / 18)))
+
+
+def _scored(gmean):
+    return type("Evaluation", (), {"test": type("Part", (), {"gmean": gmean})()})()
