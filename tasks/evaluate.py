@@ -5,6 +5,7 @@ import numpy as np
 from aucsolvers.metrics import average_precision, delong, gmean, roc_curve_points, sensitivity, specificity
 from aucsolvers.process import one_blas_thread
 from tasks.convert import load
+from tasks.dates import shown
 from tasks.digests import array_sha256
 from tasks.progress import announce
 from tasks.stage import stage
@@ -43,6 +44,7 @@ def evaluate(dataset: Dataset, splits: tuple[Split, ...], models: tuple[FittedMo
             test_metrics, scores = score_rows(model, test)
             fpr, tpr, _ = roc_curve_points(test.y, scores)
             train_metrics, _ = score_rows(model, table.rows(split.train))
-            told = (train_metrics, test_metrics, fpr, tpr, scores, array_sha256(scores))
+            span = None if test.times is None else (shown(test.times.min()), shown(test.times.max()))
+            told = (train_metrics, test_metrics, fpr, tpr, scores, array_sha256(scores), span)
             evaluations.append(Evaluation(split.fold, model.threshold, *told))
     return tuple(evaluations)

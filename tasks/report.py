@@ -26,7 +26,7 @@ from tasks.files import replacing
 from tasks.pages import template
 from tasks.reference import beside, in_short
 from tasks.stage import stage
-from tasks.values import UNCERTIFIED, Dataset, ExperimentResult, Finding, FittedModel, MethodResult
+from tasks.values import UNCERTIFIED, Dataset, ExperimentResult, Finding, FittedModel, MethodResult, Scores
 
 CONVERGED = "converged"
 CERTIFICATE_STYLES = {CONVERGED: "green", UNCERTIFIED: ""}
@@ -441,9 +441,23 @@ def _section(result: ExperimentResult, dataset: Dataset, rank: int, rows: Sequen
         "upside_down": _upside_down(own),
         "held_out": held_out_sentences(result, dataset),
         "scale": _interval_scale([score.of(row) for row in own if not row.error]),
+        "spans": _spans(cells),
         "findings": _by_severity(result.findings.get(dataset.name, ())),
         "figures": list(_figures(dataset, cells, own, score.name)),
     }
+
+
+def _spans(cells: Sequence[MethodResult]) -> list[dict[str, Any]]:
+    """Return the spans of time that folds, and last the refit's rows held out, were tested on; none without times."""
+    tested: dict[tuple[bool, tuple[str, str]], dict[str, Scores]] = {}
+    for cell in cells:
+        for evaluation in (*cell.evaluations, cell.held_out):
+            if evaluation is not None and evaluation.span is not None:
+                tested.setdefault((evaluation is cell.held_out, evaluation.span), {})[cell.method] = evaluation.test
+    return [
+        {"span": span, "is_held_out": is_held_out, "scores": scores, "rows": next(iter(scores.values()))}
+        for (is_held_out, span), scores in tested.items()
+    ]
 
 
 def headline(rows: Sequence[SummaryRow], score: Score = AUC) -> str:

@@ -322,6 +322,7 @@ class Evaluation:
     tpr: np.ndarray
     test_scores: np.ndarray = field(default_factory=lambda: np.empty(0))
     test_scores_sha256: str = ""
+    span: tuple[str, str] | None = None  # the first and last moment of the test rows, where these have times
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Times: models are tested on rows later than those they were trained on, as they will be used."""
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -9,18 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.calibrate import calibration_splits, settle_threshold
-from tasks.cell import divide, plainly
+from tasks.cell import compute, divide, plainly
 from tasks.check import check
-from tasks.configuration import DatasetConfig, ExperimentConfig
+from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
 from tasks.convert import convert, load, refuse_drop
 from tasks.dates import kept, read_again, read_times, readings, shown
 from tasks.download import download
 from tasks.errors import BadInput
 from tasks.manifest import cell_sections, data_section
+from tasks.report import render_html
 from tasks.schema import parse
 from tasks.search import inner_splits
 from tasks.split import HeldOut, all_rows, later_splits, make_splits, row_keys, span_splits, split
-from tasks.values import ConversionRule, MethodResult
+from tasks.values import ConversionRule, ExperimentResult, MethodResult
 
 RULE = ConversionRule("fraud", "yes", time="day")
 QUARTER = HeldOut.of(0.25, 3)
@@ -369,6 +371,33 @@ class TestUse:
         month = np.where(np.arange(900) < 450, 5, 1 + np.arange(900) % 4)
         found = {f.kind for f in check.fn(dataset_of(frame.assign(day=month), tmp_path / "months.csv"), 3, 1, 0)}
         assert "coarse_time" in found and "time" not in found
+
+    def test_the_report_has_the_auc_of_each_span(self, dataset):
+        config = config_of(held_out=0.25, folds=3)
+        prepared = divide(dataset, config, plainly)
+        method = parse(MethodConfig, {"solver": "ls_svm", "params": {"lam": 0.1}}, "c")
+        cell = compute(prepared, method, config, 1, plainly)
+        failed = MethodResult("payments", "svm_or", "svm_or", "none", error="out of memory")
+        page = render_html(ExperimentResult("payments", (dataset,), {}, (failed, cell)))
+        times, y = load(dataset).times, load(dataset).y
+        rows = re.findall(
+            r"<tr>\s*<th scope=\"row\">(2024\S+?)(?: <small>held out</small>)?</th>(.*?)</tr>", page, re.DOTALL
+        )
+        assert len(rows) == 4 and page.count("held out</small></th>") == 1
+        for part, evaluation, (start, cells) in zip(
+            prepared.divisions, (*cell.evaluations, cell.held_out), rows, strict=True
+        ):
+            tested = part.test
+            assert start == shown(times[tested].min())
+            said = re.findall(r"<td[^>]*>([^<]+)", cells)
+            counts = [str(len(tested)), str((y[tested] > 0).sum())]
+            assert [text.strip() for text in said] == [
+                shown(times[tested].max()),
+                *counts,
+                f"{evaluation.test.auc:.4f}",
+            ]
+        plain = MethodResult("payments", "ls_svm", "ls_svm", "none", evaluations=(), error="out of memory")
+        assert "by the time of the test rows" not in render_html(ExperimentResult("p", (dataset,), {}, (plain,)))
 
     def test_one_threshold_rule_is_settled_for_folds_that_grow(self, dataset):
         config = config_of(threshold="auto")
