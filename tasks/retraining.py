@@ -37,8 +37,7 @@ from tasks.configuration import (
     resolve_paths,
 )
 from tasks.convert import load
-from tasks.dates import Moment, read_again, shown
-from tasks.decide import NO_CHAMPION, Contender, Decision, Judged, Rules, decide, positives
+from tasks.decide import NO_CHAMPION, Contender, Decision, Judged, Rules, decide
 from tasks.drift import ScoreProfile, new_rows
 from tasks.errors import BadInput, RunFailed
 from tasks.facts import package_sha256
@@ -51,10 +50,21 @@ from tasks.models import KeptModel, column_types
 from tasks.predict import Rows, Source, bring_model
 from tasks.registry import Version
 from tasks.schema import NAME, parse, read_yaml
-from tasks.split import HeldOut, lasting_keys
+from tasks.split import lasting_keys
 from tasks.stage import stage
 from tasks.store import artifact_folder, ledger
 from tasks.turns import turn
+from tasks.unseen import (
+    by_one_rule_of_groups,
+    failed,
+    judge_unseen,
+    moved_times,
+    named,
+    other_roles,
+    renamed_groups,
+    role_of,
+    unseen_rows,
+)
 from tasks.values import Dataset, Finding, FittedModel, Split, Table
 from tasks.verify import data_sections, found_again, where_they_lie
 
@@ -68,7 +78,6 @@ CHANGED = {
     "package_sha256": "the code",
     "imported_sha256": "the imported code",
 }
-RENAMED = 0.25  # share of rows held out that train today, or are of another time, from which on it is no chance
 MOST_NAMED = 5  # columns that a message lists
 
 
@@ -312,24 +321,24 @@ def meet_champion(
     try:
         model, manifest = _bring(client, champion)
     except (BadInput, RunFailed, MlflowException) as error:
-        lost = f"{_named(champion)} cannot be used: {error}"
-        return Opponent(champion, held_out.test, (_failed("champion_available", lost),), None)
+        lost = f"{named(champion)} cannot be used: {error}"
+        return Opponent(champion, held_out.test, (failed("champion_available", lost),), None)
     misfits = tuple(_misfits(champion, model, manifest, dataset, table))
     if misfits:
         return Opponent(champion, held_out.test, misfits, None)
     X = as_trained(model, table.X)
     kept, keys = read_profiles(client, manifest), lasting_keys(X)
-    if kept.row_keys is not None and _role(manifest, "time") is not None and whole.times is not None:
+    if kept.row_keys is not None and role_of(manifest, "time") is not None and whole.times is not None:
         all_keys = lasting_keys(as_trained(model, whole.X))
-        if moved := _moved_times(champion, manifest, kept.row_keys, all_keys, whole.times):
+        if moved := moved_times(champion, manifest, kept.row_keys, all_keys, whole.times):
             return Opponent(champion, held_out.test, (moved,), None)
-    unseen = _unseen(manifest, X, table, whole)
-    fair = _fair(champion, manifest, config, table, unseen)
+    unseen = unseen_rows(manifest, X, table, whole)
+    fair = judge_unseen(champion, manifest, config, table, unseen)
     if not fair.passed:
         return Opponent(champion, held_out.test, (fair,), None)
-    if kept.row_keys is not None and _by_one_rule_of_groups(manifest, config):
+    if kept.row_keys is not None and by_one_rule_of_groups(manifest, config):
         trained_on = lasting_keys(as_trained(model, whole.rows(held_out.train).X))
-        if renamed := _renamed_groups(champion, config, kept.row_keys, keys, trained_on):
+        if renamed := renamed_groups(champion, config, kept.row_keys, keys, trained_on):
             return Opponent(champion, held_out.test, (renamed,), None)
     scores = np.asarray(model.ranker.predict(X), dtype=np.float64)[unseen]
     earlier = manifest["folds"][-1].get("test", {}).get("auc")
@@ -380,158 +389,26 @@ def as_trained(model: KeptModel, X: Rows) -> Rows:
     return known
 
 
-def _held_out_of(manifest: dict[str, Any]) -> HeldOut:
-    """Return the rule by which a run held out rows."""
-    config = manifest["config"]
-    return HeldOut.of(config["validation"].get("held_out", 0.0), config["seed"])
-
-
-def _unseen(manifest: dict[str, Any], X: Rows, table: Table, whole: Table) -> np.ndarray:
-    """Return which rows of a table a run held out, or are later than all it was trained on, and of no group of these.
-
-    ``X`` are the rows as the run's model knows them, ``whole`` is the table that they are of.
-    """
-    groups, until = table.groups, _trained_until(manifest)
-    if until is not None and table.times is not None:
-        unseen = table.times > until
-        if groups is None or whole.groups is None or whole.times is None:
-            return unseen
-        return unseen & ~np.isin(groups, whole.groups[whole.times <= until])
-    unseen = _held_out_of(manifest).rows(X, groups if _role(manifest, "group") is not None else None)
-    return unseen if groups is None else unseen & ~np.isin(groups, groups[~unseen])
-
-
-def _role(manifest: dict[str, Any], role: str) -> str | None:
-    """Return the column of a run's data that is its group or time; manifests of earlier days have none."""
-    return manifest["data"]["conversion"].get(role)
-
-
-def _trained_until(manifest: dict[str, Any]) -> Moment:
-    """Return the latest moment of the rows that a run's last model was trained on; None if they had no time."""
-    return read_again(manifest["splits"][-1]["trained_until"]) if _role(manifest, "time") is not None else None
-
-
-def _fair(
-    champion: Version, manifest: dict[str, Any], config: RetrainConfig, table: Table, unseen: np.ndarray
-) -> Judged:
-    """Tell how many of the held-out rows the champion has not seen, and whether they are enough to compare on."""
-    others, y, least = table.rows(np.flatnonzero(unseen)), table.y, config.rules.min_positives
-    left, (n_pos, told) = len(others.y), positives(others.y, others.groups)
-    if left == len(y):
-        reason = f"{_named(champion)} was not trained on any of the {left:,} held-out rows."
-        return Judged("unseen_rows", True, float(n_pos), 0.0, reason)
-    enough = n_pos >= least and bool((others.y < 0).any())
-    verdict = f"Both are judged on the {left:,} others."
-    if not enough:
-        verdict = f"The {left:,} others include {told}, at least {least:,} and rows of both classes are needed."
-    reason = (
-        f"{_named(champion)} may have been trained on {len(y) - left:,} of the {len(y):,} held-out rows: "
-        f"{_why_others(manifest, config)}. {verdict}"
-    )
-    return Judged("unseen_rows", enough, float(n_pos), float(least), reason)
-
-
-def _moved_times(
-    champion: Version, manifest: dict[str, Any], then: np.ndarray, keys: np.ndarray, times: np.ndarray
-) -> Judged | None:
-    """Tell that rows which the champion held out are of other times now than those that it held out.
-
-    ``then`` are those rows' keys, ``keys`` and ``times`` are of all rows of today. A row that has a copy of such a time
-    is in its place.
-    """
-    split = manifest["splits"][-1]
-    after, until = (read_again(split[name]) for name in ("trained_until", "tested_until"))
-    then = np.unique(then[np.isin(then, keys)])
-    moved = int((~np.isin(then, keys[(times > after) & (times <= until)])).sum())
-    if moved <= max(RENAMED * len(then), 3):
-        return None
-    return _failed(
-        "same_time",
-        f"{_named(champion)} held out rows from after {shown(after)} until {shown(until)}, {moved:,} of which are of "
-        f"other times now: '{_role(manifest, 'time')}' is not as it was, so which rows it was trained on cannot be "
-        "told. Write it as it was.",
-    )
-
-
-def _by_one_rule_of_groups(manifest: dict[str, Any], config: RetrainConfig) -> bool:
-    """Tell whether the champion's config held out groups, and by the same draw as this one."""
-    ours = HeldOut.of(config.validation.held_out, config.seed)
-    return _role(manifest, "group") is not None and _role(manifest, "time") is None and _held_out_of(manifest) == ours
-
-
-def _renamed_groups(
-    champion: Version, config: RetrainConfig, then: np.ndarray, held_out: np.ndarray, trained_on: np.ndarray
-) -> Judged | None:
-    """Tell that rows which the champion held out train the challenger, by the same rule: their groups are renamed.
-
-    As many may as today's rows have copies in other groups. All three are keys of rows, ``then`` of those that the
-    champion held out.
-    """
-    stays = np.isin(then, held_out)
-    crossed = int((np.isin(then, trained_on) & ~stays).sum())
-    chance = float(np.isin(held_out, trained_on).mean())  # of a row's having a copy in another group
-    if crossed <= max(RENAMED * (int(stays.sum()) + crossed), 3 + 2 * chance * len(then)):
-        return None
-    return _failed(
-        "same_group",
-        f"{_named(champion)} held out {len(then):,} rows, {crossed:,} of which the challenger is trained on by the "
-        f"same rule: the values of '{config.data.group}' are other ones than they were, so which rows it was trained "
-        "on cannot be told. Write them as they were.",
-    )
-
-
-def _why_others(manifest: dict[str, Any], config: RetrainConfig) -> str:
-    """Return why the champion's config held out other rows than this one."""
-    before = manifest["config"]
-    then = (before["validation"].get("held_out", 0.0), before["seed"])
-    now = (config.validation.held_out, config.seed)
-    if _trained_until(manifest) is not None:
-        others = "" if config.data.group is None else f", and those of one '{config.data.group}' with these count too"
-        return f"it was trained on rows until {shown(_trained_until(manifest))}{others}"
-    if config.data.time is not None:
-        return f"it held out rows of all times, this config those that are the newest by '{config.data.time}'"
-    if config.data.group is not None and _role(manifest, "group") is None:
-        return f"it held out rows, this config holds out all rows of one '{config.data.group}'"
-    if then == now:
-        return "columns were added since, so that other rows are held out"
-    return f"it held out {then[0]:.0%} by seed {then[1]}, this config {now[0]:.0%} by seed {now[1]}"
-
-
 def _misfits(
     champion: Version, model: KeptModel, manifest: dict[str, Any], dataset: Dataset, table: Table
 ) -> Iterator[Judged]:
     """Yield what makes the champion's scores of these rows impossible, or those of another question."""
-    until, by_role = _trained_until(manifest), {"group": "all rows of one '{}'", "time": "the newest rows by '{}'"}
-    for role, words in by_role.items():
-        theirs, ours = _role(manifest, role), dataset.rule.roles.get(role)
-        if theirs is not None and theirs != ours:
-            told = "names none" if ours is None else f"names '{ours}'"
-            yield _failed(
-                f"same_{role}",
-                f"{_named(champion)} held out {words.format(theirs)}, and the config {told} as {role}: which rows it "
-                f"was trained on cannot be told. Name it ({role}: {theirs}), and its column as it was.",
-            )
-    if table.times is not None and until is not None and until.dtype.kind != table.times.dtype.kind:
-        yield _failed(
-            "same_time",
-            f"{_named(champion)} was trained on rows until {shown(until)}, and '{dataset.rule.time}' has "
-            f"{shown(table.times.max())} now. Write it as it was.",
-        )
+    yield from other_roles(champion, manifest, dataset, table)
     other = _other_features(model, dataset, table)
     if other:
-        yield _failed("same_features", f"{_named(champion)} was trained on other features: {other}.")
+        yield failed("same_features", f"{named(champion)} was trained on other features: {other}.")
     theirs, ours = model.ranker.positive_label, dataset.provenance.positive_label
     if new := _new_labels(manifest["data"]["conversion"].get("label_sides", {}), dataset):
-        yield _failed(
+        yield failed(
             "same_labels",
-            f"{_named(champion)} was trained on two labels, and the data have more: {new}. Mend the rows or, if "
+            f"{named(champion)} was trained on two labels, and the data have more: {new}. Mend the rows or, if "
             f"whatever is not '{ours}' is negative, say so in place of positive: conversion: {{rule: one_vs_rest, "
             f"positive: '{ours}'}}.",
         )
     elif theirs != ours:
-        yield _failed(
+        yield failed(
             "same_labels",
-            f"{_named(champion)} detects '{theirs}', and the positive class of the data is '{ours}'. Name the label in "
+            f"{named(champion)} detects '{theirs}', and the positive class of the data is '{ours}'. Name the label in "
             f"the config (positive: '{theirs}') or, if '{ours}' is meant, name it another model.",
         )
 
@@ -564,11 +441,3 @@ def _other_features(model: KeptModel, dataset: Dataset, table: Table) -> str:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + " …" * (len(names) > MOST_NAMED)
-
-
-def _named(champion: Version) -> str:
-    return f"The champion, version {champion.number},"
-
-
-def _failed(rule: str, reason: str) -> Judged:
-    return Judged(rule, False, None, 0.0, reason)
