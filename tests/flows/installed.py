@@ -14,13 +14,21 @@ from ready_made import bare_environment, prefect_home, prefect_url
 from flows.cli import main
 
 AUCFLOW = Path(sys.executable).with_name("aucflow")
+NOBODY = "http://127.0.0.1:9/api"
 
 
 def run(folder, *arguments, **more):
     """Run the command as installed, in a folder; Prefect is told of it on the server of these tests."""
     command = [AUCFLOW, *map(str, arguments)]
-    env = environment(folder, PREFECT_API_URL=prefect_url()) | more
+    env = environment(folder, **more)
+    if "PREFECT_API_URL" not in env:
+        env["PREFECT_API_URL"] = prefect_url()
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=580)
+
+
+def run_alone(folder, *arguments, **more):
+    """Run a command as installed that tells Prefect of nothing: it finds no server, and none is started for it."""
+    return run(folder, *arguments, PREFECT_API_URL=NOBODY, **more)
 
 
 def run_here(folder, *arguments):

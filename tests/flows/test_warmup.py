@@ -1,5 +1,6 @@
 """aucflow warmup: every kernel that a run needs is there afterwards, on disk, and whoever waits is told."""
 
+import gc
 import glob
 import os
 import pty
@@ -15,9 +16,9 @@ from pathlib import Path
 import pytest
 from compiled import guarded_loops
 from filelock import FileLock
-from installed import AUCFLOW, environment, run
+from installed import AUCFLOW, environment, run_alone
 
-from flows.warmup import warmup_command
+from flows.warmup import OBJECTS, warmup_command
 from tasks import warmup
 from tasks.errors import RunFailed
 
@@ -86,7 +87,7 @@ careful(np.ones(9), np.ones(8), 1)
 def cold(tmp_path_factory):
     """A folder of compiled kernels that was empty, what LLVM made of them, and what the command said."""
     folder = tmp_path_factory.mktemp("cold")
-    done = run(folder, "warmup", NUMBA_CACHE_DIR=str(folder / "kernels"), NUMBA_DUMP_OPTIMIZED="1")
+    done = run_alone(folder, "warmup", NUMBA_CACHE_DIR=str(folder / "kernels"), NUMBA_DUMP_OPTIMIZED="1")
     assert done.returncode == 0, done.stderr
     spare_others(folder / "kernels")
     return folder, done
@@ -108,7 +109,7 @@ def spare_others(cache):
 @pytest.fixture(scope="module")
 def again(cold):
     """What it says where all is compiled."""
-    done = run(cold[0], "warmup", NUMBA_CACHE_DIR=str(cold[0] / "kernels"))
+    done = run_alone(cold[0], "warmup", NUMBA_CACHE_DIR=str(cold[0] / "kernels"))
     assert done.returncode == 0, done.stderr
     return done
 
@@ -191,13 +192,16 @@ def test_a_closed_terminal_ends_it_though_nothing_can_be_written_any_more(tmp_pa
 
 def test_an_entry_that_fails_does_not_keep_the_others(monkeypatch, capsys):
     def warm(name, float32):
+        thresholds.add(gc.get_threshold()[0])
         if name == "msgd":
             raise TypeError("no such kernel")
 
+    before, thresholds = gc.get_threshold(), set()
     monkeypatch.setattr(warmup, "warm", warm)
     with pytest.raises(RunFailed, match=r"1 of \d+ entries failed: msgd: TypeError: no such kernel"):
         warmup_command(False)
     assert len(capsys.readouterr().err.splitlines()) == len(warmup.entries())
+    assert (thresholds, gc.get_threshold()) == ({OBJECTS}, before), "it is for the time of compiling"
 
 
 def test_without_a_folder_for_the_cache_it_fails_and_names_the_variable(monkeypatch):
