@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tasks.child import end_child, start_child
+from tasks.child import OBJECTS, end_child, start_child
 from tasks.recovery import is_gone
 
 PATIENCE_S = 60
@@ -46,6 +46,15 @@ def test_a_child_ends_when_it_is_told_to(tmp_path, env):
     until(lambda: (tmp_path / "told").is_file())
     end_child(child, PATIENCE_S)
     assert child.returncode == -signal.SIGTERM
+
+
+def test_a_child_seldom_looks_for_garbage(tmp_path, env):
+    """Its imports, of a thousand modules, make none."""
+    (tmp_path / "looks.py").write_text("import gc\nprint(gc.isenabled(), gc.get_threshold()[0])")
+    child = start_child("looks", env=env, log=tmp_path / "log")
+    assert child.wait(PATIENCE_S) == 0
+    end_child(child, PATIENCE_S)
+    assert (tmp_path / "log").read_text() == f"True {OBJECTS}\n"
 
 
 def test_a_child_that_does_not_hear_is_killed(tmp_path, env):
