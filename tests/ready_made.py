@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import chdir, closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -72,6 +72,14 @@ def read_mlflows_migrations_once() -> None:
     from mlflow.store.db import utils
 
     utils._get_latest_schema_revision = functools.cache(utils._get_latest_schema_revision)
+
+
+def put_empty_store(folder: Path) -> None:
+    """Put a store without runs into a folder where a command as installed is to run; it would make one, in seconds."""
+    from tasks.store import open_store
+
+    with chdir(folder):
+        open_store()
 
 
 def spare_mlflows_self_tests() -> None:
