@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 # Imports once, then does each task that it is told on stdin in a child of its own, which dies before or after the
 # given call of a function, at the given line of our code, or after the given time.
 DRIVER = """
-import importlib, json, os, signal, sys, tempfile, time
+import gc, importlib, json, os, signal, sys, tempfile, time
 from contextlib import chdir
 from flows import start, retrain as flow
 from tasks import ledger, manifest, recovery, registry, retraining, track
@@ -32,6 +32,9 @@ with tempfile.TemporaryDirectory() as scratch, chdir(scratch):  # what only a pr
     retrained.write(retrained.claims(120))
     retrained.retrain(retrained.config())
 os.environ.pop("MLFLOW_TRACKING_URI", None)  # MLflow's last word, which would be every child's store
+
+gc.freeze()  # no child looks for garbage among a million objects of imported modules
+gc.set_threshold(50_000)
 
 OURS = {module.__file__ for module in (flow, ledger, recovery, registry, retraining, track)}
 left = None
