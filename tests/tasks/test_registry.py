@@ -51,11 +51,22 @@ FACTS = {"data_sha256": "d" * 64, "manifest_sha256": "e" * 64}
 # Imports once, then does each change that it is told on stdin in a child of its own, which dies at the given line of
 # our code, at the first one that finds the disk changed for the given time, or after the given delay.
 DRIVER = """
-import json, os, signal, sys, time
+import gc, json, os, signal, sys, tempfile, time
 from pathlib import Path
 import mlflow.store.model_registry.sqlalchemy_store, mlflow.store.tracking.sqlalchemy_store
 from mlflow import MlflowClient
+import ready_made
 from tasks import ledger, registry
+
+ready_made.copy_mlflows_tables()
+with tempfile.TemporaryDirectory() as scratch:  # what only a process's first change has to do
+    client = MlflowClient(f"sqlite:///{scratch}/mlflow.db")
+    client.create_registered_model("scratch")
+    client.create_model_version("scratch", scratch)
+    client.set_registered_model_alias("scratch", "champion", "1")
+    client.set_model_version_tag("scratch", "1", "key", "value")
+    registry.versions(client, "scratch")
+gc.freeze()
 
 OURS = (registry.__file__, ledger.__file__)
 LOOKS = ("ino", "size", "mtime_ns")
@@ -141,7 +152,9 @@ class Driver:
 
     def __init__(self):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen([sys.executable, "-c", DRIVER], **pipes)
+        paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        self.process = subprocess.Popen([sys.executable, "-c", DRIVER], env=env, **pipes)
 
     def start(self, client, ledger, action, arguments, kill_at=None, kill_after=None, delay=None):
         task = {"uri": client.tracking_uri, "folder": str(ledger.folder), "action": action, "arguments": arguments}
