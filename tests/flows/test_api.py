@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from installed import claims, environment
 from pyarrow import parquet
+from ready_made import prefect_url
 
 from flows.api import run
 from flows.display import total_steps
@@ -43,7 +44,7 @@ print(result.datasets[0].name, result.datasets[0].n_pos, round(cell.mean_sd("auc
 def test_a_data_frame_runs_as_its_file_would(tmp_path):
     frame = claims()
     frame.to_pickle(tmp_path / "claims.pkl")
-    env = environment(tmp_path, AUCFLOW_HOME=str(tmp_path / "home"))
+    env = environment(tmp_path, AUCFLOW_HOME=str(tmp_path / "home"), PREFECT_API_URL=prefect_url())
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=580
     )

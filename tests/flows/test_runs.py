@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from installed import AUCFLOW, children, claims, environment, run
 from mlflow import MlflowClient
-from ready_made import prefect_url
+from ready_made import prefect_url, put_empty_store
 from sklearn.datasets import make_circles
 from sklearn.metrics import roc_auc_score
 
@@ -207,6 +207,7 @@ def test_a_dead_store_is_told_of_at_once_and_by_name(aucflow, folder, monkeypatc
 
 def start_training(folder, **more):
     """Start the quickstart in a group of processes of its own; return once it trains."""
+    put_empty_store(folder)
     with (folder / "err").open("w") as err:
         command, env = [AUCFLOW, "run", "quickstart"], environment(folder, **more)
         process = subprocess.Popen(command, cwd=folder, env=env, stderr=err, start_new_session=True)
