@@ -3,6 +3,7 @@
 Exit codes: 0 fine, 1 failed while running, 2 bad input, 3 audit finding, 128 + the number of a signal.
 """
 
+import gc
 import io
 import os
 import sys
@@ -33,15 +34,24 @@ class _Group(_Verbose, click.Group):
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Show a sign of life while the block imports; silence the libraries that it imports unless -v is given."""
+    """Show a sign of life while the block imports; silence the libraries that it imports unless -v is given.
+
+    Of the million objects that are imported none is garbage: it is not looked for until then, nor among them later.
+    """
     from flows.quiet import quieten
     from flows.waiting import waiting
 
     quieten(bool(click.get_current_context().obj))
-    with waiting():
-        import tasks  # noqa: F401 - before Prefect, MLflow and pandas: it says why
+    gc.disable()
+    try:
+        with waiting():
+            import tasks  # noqa: F401 - before Prefect, MLflow and pandas: it says why
 
-        yield
+            yield
+    finally:
+        if not gc.get_freeze_count():  # once a process
+            gc.freeze()
+        gc.enable()
 
 
 def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
