@@ -15,8 +15,8 @@ from aucsolvers.metrics import auc
 from tasks import column_names, dates
 from tasks.classes import shortened
 from tasks.convert import convert, feature_name, load
-from tasks.dates import shown
 from tasks.errors import BadInput
+from tasks.moments import shown
 from tasks.split import NOTHING, HeldOut, row_keys, split
 from tasks.stage import stage
 from tasks.values import ConversionRule, Dataset, Finding, RawFile, Split, Table, n_rare

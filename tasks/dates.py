@@ -1,10 +1,6 @@
-"""Dates as people write them: 2024-01-05, 2024/1/5, 05.01.2024, 1/5/2024, each with or without a time of day.
-
-A moment is a datetime64[us] in UTC where a column holds dates, else a float64: a year, a number of the day, seconds.
-"""
+"""Dates as people write them: 2024-01-05, 2024/1/5, 05.01.2024, 1/5/2024, each with or without a time of day."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +9,6 @@ from aucsolvers.columns import NUMBER, plain_column
 from tasks.errors import BadInput
 from tasks.readers import MISSING
 
-Moment = Any  # np.datetime64 or np.float64, of which one column has one kind
 BEGINNING = 1000  # values that tell most columns that are no dates
 _ISO = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z| ?[+-][0-9:]+)?)?|[0-9]{4}-(?:0[1-9]|1[0-2])"
 _DAYS = {  # what days look like -> the formats to try
@@ -112,28 +107,3 @@ def _written_times(column: pd.Series, name: str, file: str, place: Callable[[int
         f"{file}, {place(row)}: expected numbers, or dates of one form, as time '{name}', got {got}. Write all as "
         "2024-01-05, or 2024-01-05 13:45:00."
     )
-
-
-def shown(moment: Moment) -> str:
-    """Return a moment as people read it.
-
-    >>> shown(np.datetime64("2024-01-05", "us")), shown(np.datetime64("2024-01-05T13:45")), shown(np.float64(2024))
-    ('2024-01-05', '2024-01-05 13:45:00', '2024')
-    """
-    if not isinstance(moment, np.datetime64):
-        return f"{moment:.0f}" if float(moment).is_integer() else f"{moment:.15g}"
-    return str(moment.astype("datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
-
-
-def kept(moment: Moment) -> str | float:
-    """Return a moment as JSON keeps it.
-
-    >>> kept(np.datetime64("2024-01-05T13:45", "us")), kept(np.float64(2024))
-    ('2024-01-05T13:45:00.000000', 2024.0)
-    """
-    return str(moment.astype("datetime64[us]")) if isinstance(moment, np.datetime64) else float(moment)
-
-
-def read_again(moment: str | float) -> Moment:
-    """Return the moment that `kept` made a text or a number of."""
-    return np.datetime64(moment, "us") if isinstance(moment, str) else np.float64(moment)

@@ -5,8 +5,8 @@ import numpy as np
 from aucsolvers.metrics import average_precision, delong, gmean, roc_curve_points, sensitivity, specificity
 from aucsolvers.process import one_blas_thread
 from tasks.convert import load
-from tasks.dates import shown
 from tasks.digests import array_sha256
+from tasks.moments import shown
 from tasks.progress import announce
 from tasks.stage import stage
 from tasks.values import Dataset, Evaluation, FittedModel, Scores, Split, Table

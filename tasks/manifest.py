@@ -18,11 +18,11 @@ from sklearn.pipeline import Pipeline
 from aucsolvers.adapters import chains, unwrapped
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.convert import load
-from tasks.dates import kept
 from tasks.digests import array_sha256, state_sha256
 from tasks.facts import blas, lock_sha256, package_sha256
 from tasks.files import file_sha256
 from tasks.imported import import_paths, own_modules
+from tasks.moments import kept
 from tasks.seeds import seed_for
 from tasks.values import Dataset, Evaluation, FittedModel, MethodResult, Prepared, RawFile, Sample, Split
 

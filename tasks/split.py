@@ -17,8 +17,8 @@ from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFol
 
 from aucsolvers._jit import kernel
 from tasks.convert import load
-from tasks.dates import shown
 from tasks.errors import BadInput
+from tasks.moments import shown
 from tasks.seeds import seed_for
 from tasks.stage import stage
 from tasks.values import Dataset, Split, Table, n_rare

@@ -15,12 +15,12 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tasks import registry
-from tasks.dates import read_again, shown
 from tasks.errors import BadInput, nearest
 from tasks.facts import lock_sha256, package_sha256
 from tasks.imported import changed_modules
 from tasks.ledger import Ledger, LedgerEntry
 from tasks.manifests import SHORTEST, find_run
+from tasks.moments import read_again, shown
 from tasks.pages import template
 from tasks.store import told_elsewhere
 from tasks.verify import (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.dates import Moment, read_again, shown
 from tasks.decide import Judged, positives
+from tasks.moments import Moment, read_again, shown
 from tasks.predict import Rows
 from tasks.registry import Version
 from tasks.split import HeldOut

@@ -14,10 +14,11 @@ from tasks.cell import compute, divide, plainly
 from tasks.check import check
 from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
 from tasks.convert import convert, load, refuse_drop
-from tasks.dates import kept, read_again, read_times, readings, shown
+from tasks.dates import read_times, readings
 from tasks.download import download
 from tasks.errors import BadInput
 from tasks.manifest import cell_sections, data_section
+from tasks.moments import kept, read_again, shown
 from tasks.report import render_html
 from tasks.schema import parse
 from tasks.search import inner_splits
