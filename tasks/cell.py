@@ -23,7 +23,7 @@ from tasks.seeds import seed_for
 from tasks.split import HeldOut, all_rows, split
 from tasks.train import train
 from tasks.undersample import settle_sampler, undersample
-from tasks.values import Dataset, MethodResult, Prepared
+from tasks.values import Dataset, MethodResult, Prepared, Split
 
 Call = Callable[..., Any]  # (stage, *arguments) -> what the stage returns
 
@@ -96,10 +96,14 @@ def _compute(prepared: Prepared, method: MethodConfig, config: ExperimentConfig,
         final=models[-1],
         held_out=call(evaluate, dataset, (refit,), models[-1:])[0] if len(refit.test) else None,
         repeats=config.validation.repeats,
-        test_to_train=None
-        if dataset.rule.time is None
-        else float(np.mean([len(s.test) / len(s.train) for s in splits])),
+        test_to_train=None if dataset.rule.time is None else _test_to_train(splits),
     )
+
+
+def _test_to_train(splits: tuple[Split, ...]) -> float:
+    """Return how many rows are tested for each that trains, by the mean over folds of the share that is tested."""
+    share = float(np.mean([len(split.test) / (len(split.test) + len(split.train)) for split in splits]))
+    return share / (1.0 - share)
 
 
 def identity(dataset: Dataset, method: MethodConfig) -> dict[str, Any]:

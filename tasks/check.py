@@ -19,13 +19,15 @@ from tasks.errors import BadInput
 from tasks.moments import shown
 from tasks.split import NOTHING, HeldOut, row_keys, split
 from tasks.stage import stage
-from tasks.values import ConversionRule, Dataset, Finding, RawFile, Split, Table, n_rare
+from tasks.values import ConversionRule, Dataset, Finding, RawFile, Split, Table
 
 SEPARATES = 0.999  # a column whose AUC alone is above this, or below one minus this
 NEARLY_ALL = 0.999  # a column with this share of one value, and others beside it, is nearly constant
 ASCENDS = 0.99  # a column of which this share of steps from row to row goes one way is a clock, or a counter
 SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the classes
 BEGINNING = 1000  # rows that tell most columns that are not what is looked for
+UNEVEN = 2.0  # times as many rows as there were to be, or as few
+FEW_TESTED = 100  # rows of a class in a fold: with as many, it does not matter that others have more
 MANY = 5  # positives of one value: of so many each one's own label matters little
 FEW_NAMES = 10  # values of an identifier of several rows, at least: measurements of some kind have fewer
 REPEAT = 0.9  # values in a row of an identifier of several rows, at most
@@ -79,14 +81,14 @@ def _findings(
         constant_columns(table.X, base),
         near_constant_columns(table.X),
         separating,
-        clock_columns(table, suspects),
+        clock_columns(table, suspects, rule.time),
         identifiers,
         repeated,
         hidden_copies(table, () if identifiers is None else identifiers.columns),
         repeated_names(dataset),
         empty_columns(dataset),
         missing_values(dataset),
-        *(text_column(name, table.X[name]) for name in dataset.text_columns),
+        *(text_column(name, table.X[name], rule.time) for name in dataset.text_columns),
     )
     return tuple(f for f in findings if f is not None)
 
@@ -158,28 +160,40 @@ def groups(table: Table, name: str | None, folds: int) -> Finding | None:
 
 
 def times(table: Table, name: str | None, splits: tuple[Split, ...], held_out: HeldOut) -> Finding | None:
-    """Tell how the rows are divided by time and how the classes change in it, also where moments make folds unlike."""
+    """Tell how the rows are divided by time and how the classes change in it, also where its divisions are uneven."""
     if table.times is None:
         return None
-    whole = table.times
-    out = held_out.rows(table.X, times=whole)
-    words = f"The {len(whole):,} rows are from {shown(whole.min())} to {shown(whole.max())} ('{name}'). "
-    first, last = splits[0].train, splits[-1].test
-    words += (
-        f"The first of {len(splits)} folds trains on {len(first):,} until {shown(whole[first].max())}, the last is "
-        f"tested on {len(last):,} from {shown(whole[last].min())}"
+    moments, first, last = table.times, splits[0].train, splits[-1].test
+    out = held_out.rows(table.X, times=moments)
+    words = (
+        f"The {len(moments):,} rows are from {shown(moments.min())} to {shown(moments.max())} ('{name}'). "
+        f"The first of {len(splits)} folds trains on {len(first):,} until {shown(moments[first].max())}, the last is "
+        f"tested on {len(last):,} from {shown(moments[last].min())}"
     )
-    words += f"; {out.sum():,} from {shown(whole[out].min())} are held out." if out.any() else "."
-    old, new = (table.y[part] > 0 for part in np.array_split(np.argsort(whole, kind="stable"), 2))
-    words += f" Of the older half {old.mean():.2%} are positive, of the newer {new.mean():.2%}."
-    tested = np.array([n_rare(table.y[split.test]) for split in splits])
-    if tested.min() >= tested.mean() / 2:
-        return Finding("time", "info", words, len(np.unique(whole)))
-    message = (
-        f"{words} Many rows are of one moment, so that one fold is tested on {tested.min():,} rows of its rarer class "
-        f"and another on {tested.max():,}. Use fewer folds, or a finer time."
-    )
-    return Finding("coarse_time", "warning", message, len(np.unique(whole)))
+    words += f"; {out.sum():,} from {shown(moments[out].min())} are held out." if out.any() else "."
+    newer = HeldOut(0.5).rows(table.X, times=moments)
+    old, new = (f"{(table.y[half] > 0).mean():.2%}" for half in (~newer, newer))
+    words += f" Of the {(~newer).sum():,} older rows {old} are positive, of the {newer.sum():,} newer ones {new}."
+    uneven = _uneven(table, splits, held_out, out)
+    if uneven:
+        return Finding("uneven_time", "warning", f"{words} {uneven}", len(np.unique(moments)))
+    return Finding("time", "info", words, len(np.unique(moments)))
+
+
+def _uneven(table: Table, splits: tuple[Split, ...], held_out: HeldOut, out: np.ndarray) -> str:
+    """Return why spans of time are no good divisions, as a sentence; an empty text if they are."""
+    if out.any() and not held_out.share / UNEVEN <= out.mean() <= held_out.share * UNEVEN:
+        return f"Held out are {out.mean():.0%} in place of {held_out.share:.0%}, for many rows are of one time."
+    rarer = 1 if 2 * (table.y > 0).sum() <= len(table.y) else -1
+    for label, why in ((rarer, "many rows are of one time"), (-rarer, "the shares of the classes change much")):
+        tested = np.array([(table.y[split.test] == label).sum() for split in splits])
+        if tested.min() < min(tested.mean() / UNEVEN, FEW_TESTED):
+            class_ = "positive" if label > 0 else "negative"
+            return (
+                f"One fold is tested on {tested.min():,} {class_} rows and another on {tested.max():,}, for {why}: use "
+                "fewer folds, or a finer time."
+            )
+    return ""
 
 
 def _copies(keys: np.ndarray) -> int:
@@ -255,10 +269,10 @@ def near_constant_columns(X: pd.DataFrame | csr_matrix) -> Finding | None:
     return Finding("near_constant_column", "info", message, len(names), tuple(names))
 
 
-def clock_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
+def clock_columns(table: Table, known: tuple[str, ...] = (), time: str | None = None) -> Finding | None:
     """Find columns that grow along the file, or are named like a time, and order the classes: collected apart in time.
 
-    ``known`` are columns that have a finding of their own already.
+    ``known`` are columns that have a finding of their own already. Another column may be the ``time`` already.
     """
     if not isinstance(table.X, pd.DataFrame):
         return None
@@ -270,8 +284,8 @@ def clock_columns(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
         f"{len(names):,} {_plural(len(names), 'column')} that look{'s' if one else ''} like a clock or a counter "
         f"({_listed(names)}) alone order{'s' if one else ''} the classes (AUC beyond {0.5 + SPEAKS} or "
         f"{0.5 - SPEAKS}): were they collected at different times? A model may learn the date in place of the class. "
-        f"Test on later rows with --time '{names[0]}' (time, in a config), drop {'it' if one else 'them'}, or collect "
-        "both classes over the same time."
+        + (f"Test on later rows with --time '{names[0]}' (time, in a config), or drop " if time is None else "Drop ")
+        + f"{'it' if one else 'them'}, or collect both classes over the same time."
     )
     return Finding("clock_column", "warning", message, len(names), tuple(names))
 
@@ -603,8 +617,8 @@ def missing_values(dataset: Dataset) -> Finding | None:
     return Finding("missing_values", "info", message, total, tuple(cells))
 
 
-def text_column(name: str, column: pd.Series) -> Finding:
-    """Report a text column and how many values it has; many values are a warning."""
+def text_column(name: str, column: pd.Series, time: str | None = None) -> Finding:
+    """Report a text column and how many values it has; many are a warning. Another may be the ``time`` already."""
     values = column.dropna().unique()
     count = len(values)
     words = [value for value in values if not NUMBER.fullmatch(value)]
@@ -622,10 +636,10 @@ def text_column(name: str, column: pd.Series) -> Finding:
         )
         return Finding("text_column", "warning", message, count, (name,))
     if dates.readings(column):
-        message = (
-            f"Text column '{name}' holds {count:,} different dates, which models take for words. If the rows to be "
-            f"scored are later ones, test on such: --time '{name}' (time, in a config). Else drop it, or give numbers."
-        )
+        message = f"Text column '{name}' holds {count:,} different dates, which models take for words. "
+        if time is None:
+            message += f"If the rows to be scored are later ones, test on such: --time '{name}' (time, in a config). "
+        message += "Drop it, or give numbers." if time is not None else "Else drop it, or give numbers."
         return Finding("text_column", "warning" if count > MANY_VALUES else "info", message, count, (name,))
     if count > MANY_VALUES:
         message = (

@@ -1,5 +1,6 @@
 """Dates as people write them: 2024-01-05, 2024/1/5, 05.01.2024, 1/5/2024, each with or without a time of day."""
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +11,11 @@ from tasks.errors import BadInput
 from tasks.readers import MISSING
 
 BEGINNING = 1000  # values that tell most columns that are no dates
-_ISO = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z| ?[+-][0-9:]+)?)?|[0-9]{4}-(?:0[1-9]|1[0-2])"
+_ISO = {
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z| ?[+-][0-9:]+)?)?": ("ISO8601",),
+    r"[0-9]{4}-(?:0[1-9]|1[0-2])": ("ISO8601",),
+}
+_YEAR_MONTH = re.compile(r"[12][0-9]{3}\.(?:0[1-9]|1[0-2]?)")  # of a number: 2024.1 may have been 2024.10
 _DAYS = {  # what days look like -> the formats to try
     r"[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}": ("%Y/%m/%d",),
     r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}": ("%d.%m.%Y",),
@@ -24,7 +29,7 @@ _HOURS = {
     r"[T ][0-9]{1,2}:[0-9]{2} ?[APap][Mm]": " %I:%M%p",
     r"[T ][0-9]{1,2}:[0-9]{2}:[0-9]{2} ?[APap][Mm]": " %I:%M:%S%p",
 }
-_FORMS = {_ISO: ("ISO8601",)} | {
+_FORMS = _ISO | {
     day + hour: tuple(f"{format_}{clock}" for format_ in formats)
     for day, formats in _DAYS.items()
     for hour, clock in _HOURS.items()
@@ -34,7 +39,7 @@ _FORMS = {_ISO: ("ISO8601",)} | {
 def readings(texts: pd.Series) -> list[pd.Series]:
     """Return the ways to read texts as dates, if all that are there look like dates of one form; none if they do not.
 
-    There are two for 1/5/2024, month and day first. A date that there is not, such as 0000-00-00, is missing.
+    There are two for 1/5/2024, month and day first. A date that cannot be read, such as 0000-00-00, is missing.
     """
     given = texts.dropna()
     first = given.iloc[:BEGINNING].astype(str).str.strip()
@@ -43,7 +48,7 @@ def readings(texts: pd.Series) -> list[pd.Series]:
             continue
         given = given.astype(str).str.strip()
         if given.str.fullmatch(form).all():
-            if formats != _FORMS[_ISO]:
+            if form not in _ISO:
                 given = given.str.replace("T", " ").str.replace(r" (?=[APap][Mm]$)", "", regex=True)
             return [_moments(pd.to_datetime(given, format=one, errors="coerce", utc=True), texts) for one in formats]
     return []
@@ -65,6 +70,8 @@ def read_times(column: pd.Series, wanted: np.ndarray, name: str, file: str, plac
     """
     if isinstance(column.dtype, pd.ArrowDtype):
         column = column.array.__arrow_array__().to_pandas()
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.dtype.categories.dtype)
     column = column.reset_index(drop=True).where(wanted).infer_objects()
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         times = pd.to_datetime(column, utc=True).dt.tz_localize(None).to_numpy("datetime64[us]")
@@ -79,6 +86,8 @@ def read_times(column: pd.Series, wanted: np.ndarray, name: str, file: str, plac
             f"({int(strange.sum()):,} in all): nothing tells when it is from. Fill them in, or leave these rows out of "
             "the file."
         )
+    if times.dtype.kind == "f":
+        _refuse_year_months(times[wanted], name, file)
     return times
 
 
@@ -88,22 +97,33 @@ def _written_times(column: pd.Series, name: str, file: str, place: Callable[[int
     given = texts.dropna().astype(str)
     if given.str.fullmatch(NUMBER).all():
         return texts.astype(np.float64).to_numpy()
-    ways = readings(texts)
-    whole = [way for way in ways if way.notna().sum() == len(given)]
-    if len(whole) == 1:
-        return whole[0].to_numpy("datetime64[us]")
+    ways = [way[given.index] for way in readings(given)]
+    whole = [way for way in ways if way.notna().all()]
+    if whole and (whole[0] == whole[-1]).all():
+        return whole[0].reindex(texts.index).to_numpy("datetime64[us]")
     if whole:
-        row = int(np.argmax(whole[0] != whole[1]))
+        row = (whole[0] != whole[1]).idxmax()
         got = f"'{given[row]}', of which month or day may be first"
     elif ways:
-        best = max(ways, key=pd.Series.count)
-        row = int(given.index[best[given.index].isna()][0])
-        got = f"'{given[row]}', a day that there is not"
+        row = max(ways, key=pd.Series.count).isna().idxmax()
+        got = f"'{given[row]}', which is no date of 1678 to 2261 and no time of day"
     else:
-        odd = [value for value in given.drop_duplicates() if not readings(pd.Series([value]))]
-        row = int(given.index[given == odd[0]][0]) if odd else int(given.index[0])
-        got = f"'{given[row]}'" if odd else f"'{given[row]}' and others of another form"
+        row = (~given.str.fullmatch("|".join(_FORMS))).idxmax()
+        got = f"'{given[row]}'" + ("" if not _is_date(given[row]) else " and others of another form")
     raise BadInput(
         f"{file}, {place(row)}: expected numbers, or dates of one form, as time '{name}', got {got}. Write all as "
         "2024-01-05, or 2024-01-05 13:45:00."
     )
+
+
+def _is_date(text: str) -> bool:
+    return any(re.fullmatch(form, text) for form in _FORMS)
+
+
+def _refuse_year_months(times: np.ndarray, name: str, file: str) -> None:
+    """Refuse numbers that were meant as year and month: of 2024.10 and 2024.1 one number has come."""
+    if len(times) and all(_YEAR_MONTH.fullmatch(f"{time:.10g}") for time in np.unique(times)[:BEGINNING]):
+        raise BadInput(
+            f"{file}: expected numbers in the order of time, or dates, as time '{name}', got {times[0]:.10g} and the "
+            "like, of which 2024.1 may be January or October. Write 2024-01."
+        )

@@ -32,7 +32,6 @@ from tasks.values import Finding
 SEVERITIES = ("warning", "info")
 CHECKS = (
     "clock_column",
-    "coarse_time",
     "constant_column",
     "contradictory_labels",
     "cut_off_label",
@@ -51,6 +50,7 @@ CHECKS = (
     "separating_column",
     "text_column",
     "time",
+    "uneven_time",
 )
 BEYOND_CHANCE = 0.99  # the confidence with which few new rows of another kind are not so by chance
 LEAKS = ("separating_column", "clock_column")

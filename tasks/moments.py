@@ -15,7 +15,8 @@ def shown(moment: Moment) -> str:
     """
     if not isinstance(moment, np.datetime64):
         return f"{moment:.0f}" if float(moment).is_integer() else f"{moment:.15g}"
-    return str(moment.astype("datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
+    text = str(moment.astype("datetime64[us]")).replace("T", " ")
+    return text.removesuffix(".000000").removesuffix(" 00:00:00")
 
 
 def kept(moment: Moment) -> str | float:

@@ -26,7 +26,7 @@ from tasks.files import replacing
 from tasks.pages import template
 from tasks.reference import beside, in_short
 from tasks.stage import stage
-from tasks.values import UNCERTIFIED, Dataset, ExperimentResult, Finding, FittedModel, MethodResult, Scores
+from tasks.values import UNCERTIFIED, Dataset, Evaluation, ExperimentResult, Finding, FittedModel, MethodResult
 
 CONVERGED = "converged"
 CERTIFICATE_STYLES = {CONVERGED: "green", UNCERTIFIED: ""}
@@ -449,15 +449,12 @@ def _section(result: ExperimentResult, dataset: Dataset, rank: int, rows: Sequen
 
 def _spans(cells: Sequence[MethodResult]) -> list[dict[str, Any]]:
     """Return the spans of time that folds, and last the refit's rows held out, were tested on; none without times."""
-    tested: dict[tuple[bool, tuple[str, str]], dict[str, Scores]] = {}
+    tested: dict[int, dict[str, Evaluation]] = {}
     for cell in cells:
         for evaluation in (*cell.evaluations, cell.held_out):
             if evaluation is not None and evaluation.span is not None:
-                tested.setdefault((evaluation is cell.held_out, evaluation.span), {})[cell.method] = evaluation.test
-    return [
-        {"span": span, "is_held_out": is_held_out, "scores": scores, "rows": next(iter(scores.values()))}
-        for (is_held_out, span), scores in tested.items()
-    ]
+                tested.setdefault(evaluation.fold, {})[cell.method] = evaluation
+    return [{"fold": fold, "by_method": found, "first": next(iter(found.values()))} for fold, found in tested.items()]
 
 
 def headline(rows: Sequence[SummaryRow], score: Score = AUC) -> str:

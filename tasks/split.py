@@ -56,7 +56,7 @@ class HeldOut:
             return np.zeros(X.shape[0], dtype=bool)
         if times is not None:
             return _newest(times, self.share)
-        drawn = _mixed(_mixed(lasting_keys(X) if groups is None else groups) ^ np.uint64(self.seed))
+        drawn = mixed(mixed(lasting_keys(X) if groups is None else groups) ^ np.uint64(self.seed))
         return drawn < np.uint64(self.share * 2.0**64)
 
 
@@ -228,7 +228,7 @@ def row_keys(X: pd.DataFrame | csr_matrix) -> np.ndarray:
     if isinstance(X, pd.DataFrame):
         return pd.util.hash_pandas_object(X, index=False).to_numpy()
     # A row's key is the sum, modulo 2^64, of its entries' hashes: zeros do not count, and no order either.
-    entries = _mixed(_mixed(X.indices.astype(np.uint64)) ^ (X.data + 0.0).view(np.uint64))
+    entries = mixed(mixed(X.indices.astype(np.uint64)) ^ (X.data + 0.0).view(np.uint64))
     totals = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(entries, dtype=np.uint64)])
     return totals[X.indptr[1:]] - totals[X.indptr[:-1]]
 
@@ -238,7 +238,7 @@ def lasting_keys(X: pd.DataFrame | csr_matrix) -> np.ndarray:
     return row_keys(X[sorted(X)] if isinstance(X, pd.DataFrame) else X)
 
 
-def _mixed(values: np.ndarray) -> np.ndarray:
+def mixed(values: np.ndarray) -> np.ndarray:
     """Return a bijective scrambling of 64-bit integers (the finaliser of splitmix64, Steele et al. 2014)."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -261,9 +261,12 @@ def all_rows(dataset: Dataset, held_out: HeldOut = NOTHING, grouped: bool = Fals
     table = load(dataset)
     out = held_out.rows(table.X, table.groups, table.times)
     if held_out.share and len(np.unique(table.y[out])) < 2:
+        remedy = "Raise validation.held_out, or give more rows"
+        if table.times is not None and not out.any():
+            remedy = "All are of one time: give a finer one"
         raise BadInput(
             f"{dataset.name}: expected rows of both classes among the {held_out.share:.0%} held out, got "
-            f"{(table.y[out] > 0).sum()} positive of {out.sum()}. Raise validation.held_out, or give more rows."
+            f"{(table.y[out] > 0).sum()} positive of {out.sum()}. {remedy}."
         )
     train = ~out
     if out.any() and (keys := _crossing(table, grouped)) is not None:

@@ -5,35 +5,37 @@ today's rows these are can be told as long as columns, groups and times are writ
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tasks.decide import Judged, positives
 from tasks.moments import Moment, read_again, shown
-from tasks.predict import Rows
 from tasks.registry import Version
-from tasks.split import HeldOut
+from tasks.split import HeldOut, kept_together, mixed
 from tasks.values import Dataset, Table
 
 if TYPE_CHECKING:
     from tasks.retraining import RetrainConfig
 
-RENAMED = 0.25  # share of rows held out that train today, or are of another time, from which on it is no chance
+RENAMED = 0.25  # share of rows held out that train today from which on it is no chance
+REDATED = 0.1  # the same of rows that are later than those that a champion was trained on, and were among them
+SAMPLED = 10_000  # rows by which that is told
 
 
-def unseen_rows(manifest: dict[str, Any], X: Rows, table: Table, whole: Table) -> np.ndarray:
-    """Return which rows of a table a run held out, or are later than all it was trained on, and of no group of these.
+def unseen_rows(manifest: dict[str, Any], whole: Table, rows: np.ndarray, grouped: bool) -> np.ndarray:
+    """Return which of some rows of a table a run held out, or are later than all that it was trained on.
 
-    ``X`` are the rows as the run's model knows them, ``whole`` is the table that they are of.
+    The columns of ``whole`` are those that the run's model knows. None of the rows' group was trained on; with times,
+    where copies stay together (``grouped``), no copy either.
     """
-    groups, until = table.groups, _trained_until(manifest)
-    if until is not None and table.times is not None:
-        unseen = table.times > until
-        if groups is None or whole.groups is None or whole.times is None:
-            return unseen
-        return unseen & ~np.isin(groups, whole.groups[whole.times <= until])
-    unseen = _held_out_of(manifest).rows(X, groups if role_of(manifest, "group") is not None else None)
+    table, until = whole.rows(rows), _trained_until(manifest)
+    if until is not None and whole.times is not None:
+        unseen, together = whole.times[rows] > until, kept_together(whole, grouped)
+        return unseen if together is None else unseen & ~np.isin(together[rows], together[whole.times <= until])
+    groups = table.groups
+    unseen = _held_out_of(manifest).rows(table.X, groups if role_of(manifest, "group") is not None else None)
     return unseen if groups is None else unseen & ~np.isin(groups, groups[~unseen])
 
 
@@ -80,6 +82,7 @@ def _why_others(manifest: dict[str, Any], config: "RetrainConfig") -> str:
     now = (config.validation.held_out, config.seed)
     if _trained_until(manifest) is not None:
         others = "" if config.data.group is None else f", and those of one '{config.data.group}' with these count too"
+        others += ", and so do their copies" if config.validation.grouped else ""
         return f"it was trained on rows until {shown(_trained_until(manifest))}{others}"
     if config.data.time is not None:
         return f"it held out rows of all times, this config those that are the newest by '{config.data.time}'"
@@ -110,31 +113,56 @@ def other_roles(champion: Version, manifest: dict[str, Any], dataset: Dataset, t
         )
 
 
-def moved_times(
-    champion: Version, manifest: dict[str, Any], then: np.ndarray, keys: np.ndarray, times: np.ndarray
-) -> Judged | None:
-    """Tell that rows which the champion held out are of other times now than those that it held out.
+@dataclass(frozen=True)
+class KeySample:
+    """A sample of rows by their keys: the least of them, mixed, so that of any other rows a share is told of.
 
-    ``then`` are those rows' keys, ``keys`` and ``times`` are of all rows of today. A row that has a copy of such a time
-    is in its place.
+    Cohen and Kaplan, Summarizing data using bottom-k sketches, PODC 2007.
     """
-    split = manifest["splits"][-1]
-    after, until = (read_again(split[name]) for name in ("trained_until", "tested_until"))
-    then = np.unique(then[np.isin(then, keys)])
-    moved = int((~np.isin(then, keys[(times > after) & (times <= until)])).sum())
-    if moved <= max(RENAMED * len(then), 3):
+
+    least: np.ndarray  # ascending
+
+    @classmethod
+    def of(cls, keys: np.ndarray) -> "KeySample":
+        """Return the sample of rows with these keys."""
+        return cls(np.unique(mixed(keys))[:SAMPLED])
+
+    def count(self, keys: np.ndarray) -> tuple[int, int]:
+        """Return how many of other rows are among the sampled ones, and how many the sample can tell of."""
+        keys = mixed(keys)
+        told = keys if len(self.least) < SAMPLED else keys[keys <= self.least[-1]]
+        return int(np.isin(told, self.least).sum()), len(told)
+
+
+def redated(
+    champion: Version,
+    manifest: dict[str, Any],
+    trained_on: KeySample | None,
+    then: np.ndarray | None,
+    keys: np.ndarray,
+) -> Judged | None:
+    """Tell that rows which are later than the champion's training are those that it was trained on.
+
+    As many may be as of the rows that it held out, whose keys are ``then``, had copies that trained it, and a tenth
+    more; ``keys`` are of those that are later today. Of a champion without times nothing is told.
+    """
+    if trained_on is None or then is None:
+        return None
+    (crossed, told), (copies, of_copies) = trained_on.count(keys), trained_on.count(then)
+    if crossed <= 3 + (copies / max(of_copies, 1) + REDATED) * told:
         return None
     return failed(
         "same_time",
-        f"{named(champion)} held out rows from after {shown(after)} until {shown(until)}, {moved:,} of which are of "
-        f"other times now: '{role_of(manifest, 'time')}' is not as it was, so which rows it was trained on cannot be "
-        "told. Write it as it was.",
+        f"{named(champion)} was trained on rows until {shown(_trained_until(manifest))}, and {crossed:,} of them, in a "
+        f"sample of {told:,}, are later now: '{role_of(manifest, 'time')}' is not as it was, so which rows it has seen "
+        "cannot be told. Write it as it was.",
     )
 
 
 def by_one_rule_of_groups(manifest: dict[str, Any], config: "RetrainConfig") -> bool:
     """Tell whether the champion's config held out groups, and by the same draw as this one."""
-    if role_of(manifest, "group") is None or role_of(manifest, "time") is not None:
+    by_time = role_of(manifest, "time") is not None or config.data.time is not None
+    if role_of(manifest, "group") is None or by_time:
         return False
     return _held_out_of(manifest) == HeldOut.of(config.validation.held_out, config.seed)
 

@@ -339,7 +339,7 @@ class MethodResult:
     final: FittedModel | None = None  # refitted on all rows but those held out
     held_out: Evaluation | None = None  # the refit's, where rows were held out
     repeats: int = 1
-    test_to_train: float | None = None  # test rows for each training row, mean over folds by time
+    test_to_train: float | None = None  # test rows for each training row, of folds by time
     seconds: float = 0.0  # without those of compiling
     compile_s: float = 0.0  # of kernels that the cache did not have
     error: str | None = None

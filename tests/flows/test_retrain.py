@@ -500,7 +500,8 @@ class TestTimes:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            (lambda day: day + pd.Timedelta(days=900), "of other times now: 'day' is not as it was"),
+            (lambda day: day[::-1].to_numpy(), "and 150 of them, in a sample of 150, are later now: 'day' is not as"),
+            (lambda day: day.where(day.index % 9 > 0, pd.Timestamp("2024-07-19")), "are later now: 'day' is not as it"),
             (lambda day: day.astype("int64"), "was trained on rows until 2024-05-29, and 'day' has 172"),
         ],
     )
@@ -516,6 +517,54 @@ class TestTimes:
         unnamed = by_day(file, "claims", time=None, drop=["day"])
         rule, reason = told(meet("claims", unnamed, ConversionRule("fraud", "yes", drop=("day",)))[0])
         assert rule == "same_time" and "held out the newest rows by 'day', and the config names none as time" in reason
+
+    def test_a_time_that_is_made_finer_is_noticed(self, tmp_path, monkeypatch):
+        """A model of all rows until July knows those of the end of July, which are later than 2024-07-01."""
+        monkeypatch.chdir(tmp_path)
+        table = of_days()
+        file = write(table.assign(day=table["day"].dt.strftime("%Y-%m")))
+        assert retrain(by_day(file, "claims")).decision.promote
+        write(table, file)
+        wanted = by_day(file, "claims").model_copy(update={"validation": ValidationConfig(held_out=0.3)})
+        rule, reason = told(meet("claims", wanted, BY_DAY)[0])
+        assert rule == "same_time" and "was trained on rows until 2024-05-01, and" in reason
+
+    def test_copies_that_the_champion_knows_are_left_out_where_they_stay_together(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        file, options = Path("claims.csv"), {"folds": 2, "inner_folds": 2, "held_out": 0.25}
+        write(of_days(), file)
+        apart, together = (
+            by_day(file, "claims").model_copy(update={"validation": ValidationConfig(**options, split=split)})
+            for split in ("stratified", "grouped_by_duplicates")
+        )
+        assert retrain(together).decision.promote
+        later = of_days(900)
+        again = later[:12].assign(day=pd.Timestamp("2024-10-30"))
+        write(pd.concat([later, again]), file)
+        for wanted, known in ((apart, 0), (together, 12)):
+            opponent, held_out = meet("claims", wanted, BY_DAY)
+            assert len(held_out.test) - len(opponent.rows) == known and opponent.contender is not None
+        assert "and so do their copies" in opponent.judged[0].reason
+
+    def test_rows_of_few_kinds_are_no_sign_of_other_days(self, tmp_path, monkeypatch):
+        """All rows of today have been seen before, as those that the champion held out had been."""
+        monkeypatch.chdir(tmp_path)
+        table = of_days(1200).assign(amount=lambda t: (t["amount"] > 110) * 1, age=1)
+        write(table[:600])
+        assert retrain(by_day(Path("claims.csv"), "claims")).decision.promote
+        for rows in (table, table[600:]):
+            file = write(rows)
+            assert meet("claims", by_day(file, "claims"), BY_DAY)[0].contender is not None
+
+    def test_a_time_may_come_to_groups(self, tmp_path, monkeypatch):
+        """The champion is met on the newest rows of those clients whom it held out."""
+        monkeypatch.chdir(tmp_path)
+        file = write(of_clients(1800).assign(day=np.arange(1800)))
+        assert retrain(by_client(file, "claims", drop=["day"])).decision.promote
+        opponent, held_out = meet(
+            "claims", by_client(file, "claims", time="day"), ConversionRule("fraud", "yes", group="client", time="day")
+        )
+        assert opponent.contender is not None and 0 < len(opponent.rows) < len(held_out.test)
 
     def test_old_days_may_go(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

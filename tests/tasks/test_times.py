@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.calibrate import calibration_splits, settle_threshold
-from tasks.cell import compute, divide, plainly
+from tasks.cell import _test_to_train, compute, divide, plainly
 from tasks.check import check
 from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
 from tasks.convert import convert, load, refuse_drop
@@ -23,7 +23,7 @@ from tasks.report import render_html
 from tasks.schema import parse
 from tasks.search import inner_splits
 from tasks.split import HeldOut, all_rows, later_splits, make_splits, row_keys, span_splits, split
-from tasks.values import ConversionRule, ExperimentResult, MethodResult
+from tasks.values import ConversionRule, ExperimentResult, MethodResult, Split
 
 RULE = ConversionRule("fraud", "yes", time="day")
 QUARTER = HeldOut.of(0.25, 3)
@@ -87,6 +87,7 @@ class TestWritten:
             (["13/5/2024", "1/2/2024"], ["2024-05-13", "2024-02-01"]),
             (["1/25/2024 12:05:09 AM", "1/26/2024 1:00:00 pm"], ["2024-01-25T00:05:09", "2024-01-26T13:00"]),
             (["2024/1/5T13:45:00.5"], ["2024-01-05T13:45:00.500"]),
+            (["1/1/2024", "2/2/2024"], ["2024-01-01", "2024-02-02"]),  # both ways are one
             ([pd.Timestamp("2024-01-05T10:00+01:00").to_pydatetime()], ["2024-01-05T09:00"]),
             ([pd.Timestamp("2024-01-05").date()], ["2024-01-05"]),
         ],
@@ -108,8 +109,12 @@ class TestWritten:
             (["2024-01-05", "soon"], 3, "got 'soon'"),
             (["2024-01-05", "5.1.2024"], 2, "got '2024-01-05' and others of another form"),
             (["2024-01-05", "17"], 3, "got '17'"),
-            (["2024-01-05", "2024-02-30"], 3, "got '2024-02-30', a day that there is not"),
-            (["31.12.2024", "31.11.2024"], 3, "got '31.11.2024', a day that there is not"),
+            (["2024-01", "2024-01-05"], 2, "got '2024-01' and others of another form"),
+            (["", "1/5/2024", "2/6/2024"], 3, "got '1/5/2024', of which month or day may be first"),
+            (["2024-01-05 23:00", "2024-01-05 25:00"], 3, "got '2024-01-05 25:00', which is no date of 1678 to 2261"),
+            (["2024-01-05", "9999-12-31"], 3, "got '9999-12-31', which is no date of 1678 to 2261"),
+            (["2024-01-05", "2024-02-30"], 3, "got '2024-02-30', which is no date of 1678 to 2261 and no time of day"),
+            (["31.12.2024", "31.11.2024"], 3, "got '31.11.2024', which is no date"),
             (["2024-01-05", ""], 3, r"got none \(1 in all\)"),
             (["NA", "17", None], 2, r"got none \(2 in all\)"),
             (["inf", "17"], 2, r"got none \(1 in all\)"),
@@ -117,6 +122,18 @@ class TestWritten:
     )
     def test_what_is_no_date_is_refused_with_its_line(self, texts, line, words):
         with pytest.raises(BadInput, match=rf"^f.csv, line {line}: expected .* as time 'day', {words}"):
+            times_of(texts)
+
+    @pytest.mark.parametrize("values", [[2024.1, 2023.11], ["2024.10", "2024.02"]])
+    def test_a_year_and_a_month_as_a_number_are_refused(self, values):
+        """2024.10 is October, and 2024.1: as a number it came before 2024.02."""
+        with pytest.raises(BadInput, match=r"of which 2024.1 may be January or October\. Write 2024-01"):
+            times_of(values)
+        assert times_of([2024.1, 2023.75]).tolist() == [2024.1, 2023.75], "a decimal year"
+
+    def test_the_first_that_is_no_date_is_found_among_many(self):
+        texts = [f"2024-01-05 {i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}" for i in range(80_000)] + ["soon"]
+        with pytest.raises(BadInput, match=r"line 80002: .* got 'soon'"):
             times_of(texts)
 
     def test_rows_that_are_not_wanted_may_have_anything(self):
@@ -356,22 +373,46 @@ class TestUse:
         moving = dataset_of(frame, tmp_path / "moving.csv")
         (found,) = (f for f in check.fn(moving, 4, 1, 0, False, QUARTER) if f.kind == "time")
         table, refit, parts = load(moving), all_rows(moving, QUARTER), split.fn(moving, 4, 1, 0, False, QUARTER)
-        order = np.argsort(table.times, kind="stable")
-        halves = [f"{(table.y[part] > 0).mean():.2%}" for part in (order[:2000], order[2000:])]
+        newer = min((table.times > day for day in set(table.times)), key=lambda later: abs(later.sum() - 2000))
+        halves = [f"{(table.y[half] > 0).mean():.2%}" for half in (~newer, newer)]
         assert found.message == (
             f"The 4,000 rows are from 2024-01-01 to 2024-07-18 ('day'). The first of 4 folds trains on "
             f"{len(parts[0].train):,} until {shown(table.times[parts[0].train].max())}, the last is tested on "
             f"{len(parts[-1].test):,} from {shown(table.times[parts[-1].test].min())}; {len(refit.test):,} from "
-            f"{shown(table.times[refit.test].min())} are held out. Of the older half {halves[0]} are positive, of the "
-            f"newer {halves[1]}."
+            f"{shown(table.times[refit.test].min())} are held out. Of the {(~newer).sum():,} older rows {halves[0]} "
+            f"are positive, of the {newer.sum():,} newer ones {halves[1]}."
         )
+        assert abs(newer.sum() - 2000) < 20, "no day is parted"
         assert "time" not in {f.kind for f in check.fn(convert.fn(dataset.raw, ConversionRule("fraud")), 4, 1, 0)}
 
-    def test_days_that_are_too_coarse_for_like_folds_are_told(self, tmp_path):
-        frame = payments(900)
-        month = np.where(np.arange(900) < 450, 5, 1 + np.arange(900) % 4)
-        found = {f.kind for f in check.fn(dataset_of(frame.assign(day=month), tmp_path / "months.csv"), 3, 1, 0)}
-        assert "coarse_time" in found and "time" not in found
+    @pytest.mark.parametrize(
+        ("month", "held_out", "words"),
+        [
+            (np.where(np.arange(3000) < 1500, 5, 1 + np.arange(3000) % 4), 0.0, "positive rows and another on 1"),
+            (np.where(np.arange(3000) < 2000, 50, np.arange(3000) % 40), 0.1, "Held out are 67% in place of 10%"),
+        ],
+    )
+    def test_times_that_are_too_coarse_are_told(self, tmp_path, month, held_out, words):
+        dataset = dataset_of(payments(3000).assign(day=month), tmp_path / "months.csv")
+        (found,) = (f for f in check.fn(dataset, 3, 1, 0, False, HeldOut.of(held_out, 1)) if "time" in f.kind)
+        assert found.kind == "uneven_time" and words in found.message and "rows are of one time" in found.message
+
+    def test_a_span_with_few_of_the_other_class_is_told_with_its_reason(self, tmp_path):
+        frame = payments(3000).sort_values("day")
+        last = np.arange(-2900, 100)
+        frame["fraud"] = np.where((last < 0) | ((last % 4 == 0) & (last < 70)) | (last == 90), "no", "yes")
+        dataset = dataset_of(frame, tmp_path / "late.csv")
+        (found,) = (f for f in check.fn(dataset, 3, 1, 0) if "time" in f.kind)
+        assert found.kind == "uneven_time" and "for the shares of the classes change much" in found.message
+
+    def test_where_a_time_is_named_no_other_is_advised(self, tmp_path):
+        frame = payments(600).assign(seen=lambda f: f["day"].dt.strftime("%d.%m.%Y"))
+        frame["stamp"] = np.where(frame["fraud"] == "yes", 1e6, 0) + np.arange(600)
+        told = {}
+        for rule in (RULE, ConversionRule("fraud", "yes", drop=("day",))):
+            found = {f.kind: f.message for f in check.fn(dataset_of(frame, tmp_path / "a.csv", rule), 3, 1, 0)}
+            told[rule.time] = found["text_column"]
+        assert "--time 'seen'" in told[None] and "--time" not in told["day"] and "Drop it" in told["day"]
 
     def test_the_report_has_the_auc_of_each_span(self, dataset):
         config = config_of(held_out=0.25, folds=3)
@@ -406,13 +447,14 @@ class TestUse:
         assert settled.validation.threshold != "auto"
 
     def test_the_interval_of_the_gmean_goes_by_the_shares_that_are_tested(self):
-        """The corrected t of Nadeau and Bengio asks for test by training rows; folds by time have 1, 1/2, 1/3."""
+        """The corrected t of Nadeau and Bengio asks for test by training rows; of both these test 1/2, 1/3, 1/4."""
+        parts = tuple(Split(i, np.arange(10 * (i + 1)), np.arange(10)) for i in range(3))
         cells = [
             MethodResult("d", "m", "m", "none", evaluations=tuple(_scored(v) for v in (0.7, 0.8, 0.75)), **more)
-            for more in ({}, {"test_to_train": (1 + 1 / 2 + 1 / 3) / 3})
+            for more in ({}, {"test_to_train": _test_to_train(parts)})
         ]
         half = [(high - low) / 2 for low, high in (cell.gmean_interval() for cell in cells)]
-        assert half[0] / half[1] == pytest.approx(np.sqrt((1 / 3 + 1 / 2) / (1 / 3 + 11 / 18)))
+        assert half[0] / half[1] == pytest.approx(np.sqrt((1 / 3 + 1 / 2) / (1 / 3 + 13 / 23)))
 
 
 def _scored(gmean):
