@@ -65,15 +65,8 @@ def run(
     if (data is None) == (config is None):
         raise BadInput(f"Expected either data or a config, got {'neither' if data is None else 'both'}. Give one.")
     drop = tuple(str(name).strip() for name in ((drop,) if isinstance(drop, str) else drop))
-    options = {"target": target, "positive": positive, "drop": drop, "group": group, "time": time}
-    options |= {
-        "methods": _texts(methods),
-        "folds": folds,
-        "seed": seed,
-        "workers": workers,
-        "name": name,
-        "format_": format,
-    }
+    options = {"target": target, "positive": positive, "drop": drop, "group": group, "time": time, "folds": folds}
+    options |= {"methods": _texts(methods), "seed": seed, "workers": workers, "name": name, "format_": format}
     options = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
     with quiet():
         from flows.run import make_config, run_flow
