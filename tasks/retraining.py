@@ -288,7 +288,7 @@ def challenge(
     run_logger().info("%s: %s", "promoted" if decision.promote else "not promoted", decision.reason)
     new = None if opponent is None or opponent.contender is None else opponent.contender.new
     of_new = None if new is None else _profile(challenger.scores[new])
-    trained_on = None if table.times is None else KeySample.of(lasting_keys(table.rows(held_out.train).X))
+    trained_on = None if table.times is None else KeySample.of(lasting_keys(table.X)[held_out.train])
     return Challenge(decision, Profiles(_profile(scores), of_new, lasting_keys(X), trained_on))
 
 
