@@ -42,6 +42,7 @@ def _starting() -> Iterator[None]:
     from flows.waiting import waiting
 
     quieten(bool(click.get_current_context().obj))
+    collects = gc.isenabled()
     gc.disable()
     try:
         with waiting():
@@ -49,9 +50,10 @@ def _starting() -> Iterator[None]:
 
             yield
     finally:
-        if not gc.get_freeze_count():  # once a process
+        if os.path.basename(sys.argv[0]) == "aucflow" and not gc.get_freeze_count():  # a process of ours alone, once
             gc.freeze()
-        gc.enable()
+        if collects:
+            gc.enable()
 
 
 def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -15,7 +15,7 @@ _ISO = {
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z| ?[+-][0-9:]+)?)?": ("ISO8601",),
     r"[0-9]{4}-(?:0[1-9]|1[0-2])": ("ISO8601",),
 }
-_YEAR_MONTH = re.compile(r"[12][0-9]{3}\.(?:0[1-9]|1[0-2]?)")  # of a number: 2024.1 may have been 2024.10
+MONTHS = {*map(str, range(1, 10)), "11", "12"}  # behind a year's point, as a number has them
 _DAYS = {  # what days look like -> the formats to try
     r"[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}": ("%Y/%m/%d",),
     r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}": ("%d.%m.%Y",),
@@ -71,7 +71,7 @@ def read_times(column: pd.Series, wanted: np.ndarray, name: str, file: str, plac
     if isinstance(column.dtype, pd.ArrowDtype):
         column = column.array.__arrow_array__().to_pandas()
     if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(column.dtype.categories.dtype)
+        column = column.astype(object if column.isna().any() else column.dtype.categories.dtype)
     column = column.reset_index(drop=True).where(wanted).infer_objects()
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         times = pd.to_datetime(column, utc=True).dt.tz_localize(None).to_numpy("datetime64[us]")
@@ -96,7 +96,7 @@ def _written_times(column: pd.Series, name: str, file: str, place: Callable[[int
     texts = column.map(lambda value: None if (text := str(value).strip()) in MISSING else text, na_action="ignore")
     given = texts.dropna().astype(str)
     if given.str.fullmatch(NUMBER).all():
-        return texts.astype(np.float64).to_numpy()
+        return texts.astype(np.float64).to_numpy() + 0.0  # -0.0 and 0.0 are one time
     ways = [way[given.index] for way in readings(given)]
     whole = [way for way in ways if way.notna().all()]
     if whole and (whole[0] == whole[-1]).all():
@@ -121,9 +121,18 @@ def _is_date(text: str) -> bool:
 
 
 def _refuse_year_months(times: np.ndarray, name: str, file: str) -> None:
-    """Refuse numbers that were meant as year and month: of 2024.10 and 2024.1 one number has come."""
-    if len(times) and all(_YEAR_MONTH.fullmatch(f"{time:.10g}") for time in np.unique(times)[:BEGINNING]):
+    """Refuse numbers that were meant as year and month, and are not in their order: 2024.10 is 2024.1, before 2024.2.
+
+    2024.01 to 2024.12 are in order. 1.2024 to 12.2024 are months before years.
+    """
+    values = np.unique(times)[:BEGINNING]
+    months = {f"{value:.10g}".partition(".")[2] for value in values}
+    years_first = months <= MONTHS and bool(months & {"11", "12"}) and values[0] >= 1000 and values[-1] < 3000
+    months_first = np.array_equal(values, np.round(values, 4)) and all(
+        re.fullmatch(r"(?:[1-9]|1[0-2])\.(?:19|20)[0-9]{2}", f"{value:.4f}") for value in values
+    )
+    if len(values) and (years_first or months_first):
         raise BadInput(
-            f"{file}: expected numbers in the order of time, or dates, as time '{name}', got {times[0]:.10g} and the "
-            "like, of which 2024.1 may be January or October. Write 2024-01."
+            f"{file}: expected numbers in the order of time, or dates, as time '{name}', got {values[0]:.10g} and the "
+            "like: a month and a year, as a number, are in another. Write 2024-01."
         )

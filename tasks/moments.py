@@ -14,7 +14,7 @@ def shown(moment: Moment) -> str:
     ('2024-01-05', '2024-01-05 13:45:00', '2024')
     """
     if not isinstance(moment, np.datetime64):
-        return f"{moment:.0f}" if float(moment).is_integer() else f"{moment:.15g}"
+        return f"{moment:.0f}" if abs(moment) < 1e20 and float(moment).is_integer() else f"{moment:.15g}"
     text = str(moment.astype("datetime64[us]")).replace("T", " ")
     return text.removesuffix(".000000").removesuffix(" 00:00:00")
 

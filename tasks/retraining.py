@@ -55,8 +55,8 @@ from tasks.stage import stage
 from tasks.store import artifact_folder, ledger
 from tasks.turns import turn
 from tasks.unseen import (
-    KeySample,
-    by_one_rule_of_groups,
+    TRAINED,
+    Trained,
     failed,
     judge_unseen,
     named,
@@ -71,7 +71,6 @@ from tasks.verify import data_sections, found_again, where_they_lie
 HELD_OUT = 0.25
 PROFILE = "score_profile.json"  # of the held-out rows' scores on the day of training: what drift is measured from
 PROFILED = "score_profile_rows.txt"  # those rows' keys, in hex, a line each: whatever else is held out has come since
-TRAINED = "trained_rows.txt"  # the least keys of the rows trained on, where these have times, to know them again
 NEW_PROFILE = "score_profile_new.json"  # of those of them alone that had come since the champion's day
 CHANGED = {
     "data_sha256": "the data",
@@ -201,16 +200,16 @@ class Profiles:
     of_all: ScoreProfile | None = None  # the held-out rows
     of_new: ScoreProfile | None = None  # those of them alone that have come since the champion's day
     row_keys: np.ndarray | None = None  # of all
-    trained_on: KeySample | None = None  # rows, where these have times
+    trained: Trained | None = None  # what is known of the rows trained on, where these have times
 
     def as_files(self) -> dict[str, str]:
         """Return what goes into the parent run, beside the decision: the texts of files by their names."""
         found = {PROFILE: self.of_all, NEW_PROFILE: self.of_new}
         texts = {name: json.dumps(profile.as_dict()) for name, profile in found.items() if profile is not None}
         if self.of_all is not None and self.row_keys is not None:
-            texts[PROFILED] = _as_text(np.sort(self.row_keys))
-        if self.trained_on is not None:
-            texts[TRAINED] = _as_text(self.trained_on.least)
+            texts[PROFILED] = np.sort(self.row_keys).astype(">u8").tobytes().hex("\n", 8)
+        if self.trained is not None:
+            texts[TRAINED] = self.trained.as_json()
         return texts
 
     @classmethod
@@ -222,8 +221,8 @@ class Profiles:
         return cls(
             of_all,
             _read(folder / NEW_PROFILE, _as_profile, optional=True),
-            _read(folder / PROFILED, partial(_as_keys_of, of_all.n_rows), optional=True),
-            _read(folder / TRAINED, lambda text: KeySample(_as_keys(text)), optional=True),
+            _read(folder / PROFILED, partial(_as_keys, of_all.n_rows), optional=True),
+            _read(folder / TRAINED, Trained.from_json, optional=True),
         )
 
 
@@ -242,16 +241,8 @@ def _as_profile(text: str) -> ScoreProfile:
     return ScoreProfile.from_dict(json.loads(text))
 
 
-def _as_text(keys: np.ndarray) -> str:
-    return keys.astype(">u8").tobytes().hex("\n", 8)
-
-
-def _as_keys(text: str) -> np.ndarray:
-    return np.frombuffer(bytes.fromhex(text), dtype=">u8").astype(np.uint64)
-
-
-def _as_keys_of(n_rows: int, text: str) -> np.ndarray:
-    keys = _as_keys(text)
+def _as_keys(n_rows: int, text: str) -> np.ndarray:
+    keys = np.frombuffer(bytes.fromhex(text), dtype=">u8").astype(np.uint64)
     if len(keys) != n_rows:
         raise BadInput(f"Expected the keys of {n_rows:,} rows in {PROFILED}, got {len(keys):,}.")
     return keys
@@ -288,8 +279,8 @@ def challenge(
     run_logger().info("%s: %s", "promoted" if decision.promote else "not promoted", decision.reason)
     new = None if opponent is None or opponent.contender is None else opponent.contender.new
     of_new = None if new is None else _profile(challenger.scores[new])
-    trained_on = None if table.times is None else KeySample.of(lasting_keys(table.X)[held_out.train])
-    return Challenge(decision, Profiles(_profile(scores), of_new, lasting_keys(X), trained_on))
+    trained = None if table.times is None else Trained.of(table, held_out.train)
+    return Challenge(decision, Profiles(_profile(scores), of_new, lasting_keys(X), trained))
 
 
 def _profile(scores: np.ndarray) -> ScoreProfile | None:
@@ -343,17 +334,14 @@ def meet_champion(
     whole = replace(whole, X=as_trained(model, whole.X))
     X = whole.rows(held_out.test).X
     kept, keys = read_profiles(client, manifest), lasting_keys(X)
-    unseen = unseen_rows(manifest, whole, held_out.test, config.validation.grouped)
-    moved = redated(champion, manifest, kept.trained_on, kept.row_keys, keys[unseen])
-    if moved is not None:
+    if moved := redated(champion, manifest, kept.trained, kept.row_keys, whole, held_out.test):
         return Opponent(champion, held_out.test, (moved,), None)
+    unseen = unseen_rows(manifest, whole, held_out.test, config.validation.grouped, kept.trained)
     fair = judge_unseen(champion, manifest, config, table, unseen)
     if not fair.passed:
         return Opponent(champion, held_out.test, (fair,), None)
-    if kept.row_keys is not None and by_one_rule_of_groups(manifest, config):
-        trained_on = lasting_keys(whole.rows(held_out.train).X)
-        if renamed := renamed_groups(champion, config, kept.row_keys, keys, trained_on):
-            return Opponent(champion, held_out.test, (renamed,), None)
+    if renamed := renamed_groups(champion, manifest, kept.row_keys, whole):
+        return Opponent(champion, held_out.test, (renamed,), None)
     scores = np.asarray(model.ranker.predict(X), dtype=np.float64)[unseen]
     earlier = manifest["folds"][-1].get("test", {}).get("auc")
     new = None if kept.row_keys is None else new_rows(kept.row_keys, keys)[unseen]

@@ -293,8 +293,9 @@ def split(
     inside = table if len(rows) == len(table.y) else table.rows(rows)
     if n_rare(inside.y) < folds:  # of the whole data `check` has made sure
         raise BadInput(
-            f"{dataset.name}: expected at least {folds} rows in each class beside the {held_out.share:.0%} held out, "
-            f"got {(inside.y > 0).sum()} positive and {(inside.y < 0).sum()} negative. Use fewer folds."
+            f"{dataset.name}: expected at least {folds} rows in each class beside the {held_out.share:.0%} held out "
+            f"and what is kept together with them, got {(inside.y > 0).sum()} positive and {(inside.y < 0).sum()} "
+            "negative. Use fewer folds, or keep less together."
         )
     together = kept_together(inside, grouped)
     try:

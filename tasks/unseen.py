@@ -4,6 +4,7 @@ It held out a share of all rows by what they hold (`tasks.split.HeldOut`), or of
 today's rows these are can be told as long as columns, groups and times are written as they were.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy as np
 from tasks.decide import Judged, positives
 from tasks.moments import Moment, read_again, shown
 from tasks.registry import Version
-from tasks.split import HeldOut, kept_together, mixed
+from tasks.split import HeldOut, kept_together, lasting_keys, mixed
 from tasks.values import Dataset, Table
 
 if TYPE_CHECKING:
@@ -21,21 +22,91 @@ if TYPE_CHECKING:
 
 RENAMED = 0.25  # share of rows held out that train today from which on it is no chance
 REDATED = 0.1  # the same of rows that are later than those that a champion was trained on, and were among them
-SAMPLED = 10_000  # rows by which that is told
+SAMPLED = 10_000  # keys by which that is told
+TRAINED = "trained_rows.json"
 
 
-def unseen_rows(manifest: dict[str, Any], whole: Table, rows: np.ndarray, grouped: bool) -> np.ndarray:
+@dataclass(frozen=True)
+class KeySample:
+    """A sample of uint64 keys: the least of them, mixed, so that of any other keys a share is told of.
+
+    Cohen and Kaplan, Summarizing data using bottom-k sketches, PODC 2007.
+    """
+
+    least: np.ndarray  # ascending
+
+    @classmethod
+    def of(cls, keys: np.ndarray) -> "KeySample":
+        """Return the sample of these keys, each of which counts once."""
+        return cls(np.unique(mixed(keys))[:SAMPLED])
+
+    @classmethod
+    def read(cls, text: str) -> "KeySample":
+        """Return the sample that `text` was made of."""
+        return cls(np.frombuffer(bytes.fromhex(text), dtype=">u8").astype(np.uint64))
+
+    @property
+    def text(self) -> str:
+        """The sample in hex."""
+        return self.least.astype(">u8").tobytes().hex()
+
+    def has(self, keys: np.ndarray) -> np.ndarray:
+        """Return which of some keys are in the sample."""
+        return np.isin(mixed(keys), self.least)
+
+    def count(self, keys: np.ndarray) -> tuple[int, int]:
+        """Return how many of some keys are in the sample, and of how many it tells."""
+        keys = mixed(keys)
+        told = keys if len(self.least) < SAMPLED else keys[keys <= self.least[-1]]
+        return int(np.isin(told, self.least).sum()), len(told)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is kept of the rows that trained a model, where they have times: samples of their and their groups' keys."""
+
+    rows: KeySample
+    groups: KeySample | None = None
+
+    @classmethod
+    def of(cls, table: Table, rows: np.ndarray) -> "Trained":
+        """Return what is kept of some rows of a table."""
+        groups = None if table.groups is None else KeySample.of(table.groups[rows])
+        return cls(KeySample.of(lasting_keys(table.X)[rows]), groups)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Trained":
+        """Return what `as_json` wrote."""
+        found = json.loads(text)
+        return cls(KeySample.read(found["rows"]), KeySample.read(found["groups"]) if "groups" in found else None)
+
+    def as_json(self) -> str:
+        """Return both samples as JSON."""
+        return json.dumps({name: sample.text for name, sample in vars(self).items() if sample is not None})
+
+
+def unseen_rows(
+    manifest: dict[str, Any], whole: Table, rows: np.ndarray, grouped: bool, trained: Trained | None
+) -> np.ndarray:
     """Return which of some rows of a table a run held out, or are later than all that it was trained on.
 
     The columns of ``whole`` are those that the run's model knows. None of the rows' group was trained on; with times,
-    where copies stay together (``grouped``), no copy either.
+    where copies stay together (``grouped``), no copy either. What has left the file is told by ``trained``, of up to
+    SAMPLED groups and copies.
     """
-    table, until = whole.rows(rows), _trained_until(manifest)
+    until, groups = _trained_until(manifest), None if whole.groups is None else whole.groups[rows]
     if until is not None and whole.times is not None:
-        unseen, together = whole.times[rows] > until, kept_together(whole, grouped)
-        return unseen if together is None else unseen & ~np.isin(together[rows], together[whole.times <= until])
-    groups = table.groups
-    unseen = _held_out_of(manifest).rows(table.X, groups if role_of(manifest, "group") is not None else None)
+        seen, together = whole.times <= until, kept_together(whole, grouped)
+        unseen = ~seen[rows]
+        if together is not None:
+            unseen &= ~np.isin(together[rows], together[seen])
+        if trained is not None and trained.groups is not None and groups is not None:
+            unseen &= ~trained.groups.has(groups)
+        if trained is not None and grouped:
+            unseen &= ~trained.rows.has(lasting_keys(whole.X)[rows])
+        return unseen
+    by_groups = role_of(manifest, "group") is not None
+    unseen = _held_out_of(manifest).rows(whole.rows(rows).X, groups if by_groups else None)
     return unseen if groups is None else unseen & ~np.isin(groups, groups[~unseen])
 
 
@@ -82,7 +153,7 @@ def _why_others(manifest: dict[str, Any], config: "RetrainConfig") -> str:
     now = (config.validation.held_out, config.seed)
     if _trained_until(manifest) is not None:
         others = "" if config.data.group is None else f", and those of one '{config.data.group}' with these count too"
-        others += ", and so do their copies" if config.validation.grouped else ""
+        others += ", and copies of those count too" if config.validation.grouped else ""
         return f"it was trained on rows until {shown(_trained_until(manifest))}{others}"
     if config.data.time is not None:
         return f"it held out rows of all times, this config those that are the newest by '{config.data.time}'"
@@ -113,78 +184,65 @@ def other_roles(champion: Version, manifest: dict[str, Any], dataset: Dataset, t
         )
 
 
-@dataclass(frozen=True)
-class KeySample:
-    """A sample of rows by their keys: the least of them, mixed, so that of any other rows a share is told of.
-
-    Cohen and Kaplan, Summarizing data using bottom-k sketches, PODC 2007.
-    """
-
-    least: np.ndarray  # ascending
-
-    @classmethod
-    def of(cls, keys: np.ndarray) -> "KeySample":
-        """Return the sample of rows with these keys."""
-        return cls(np.unique(mixed(keys))[:SAMPLED])
-
-    def count(self, keys: np.ndarray) -> tuple[int, int]:
-        """Return how many of other rows are among the sampled ones, and how many the sample can tell of."""
-        keys = mixed(keys)
-        told = keys if len(self.least) < SAMPLED else keys[keys <= self.least[-1]]
-        return int(np.isin(told, self.least).sum()), len(told)
-
-
 def redated(
     champion: Version,
     manifest: dict[str, Any],
-    trained_on: KeySample | None,
+    trained: Trained | None,
     then: np.ndarray | None,
-    keys: np.ndarray,
+    whole: Table,
+    rows: np.ndarray,
 ) -> Judged | None:
-    """Tell that rows which are later than the champion's training are those that it was trained on.
+    """Tell that of some rows of today, those later than the champion's training were among it: of other times now.
 
-    As many may be as of the rows that it held out, whose keys are ``then``, had copies that trained it, and a tenth
-    more; ``keys`` are of those that are later today. Of a champion without times nothing is told.
+    A row of which there still is a copy among the older ones has not moved. Of the others as many may be known as the
+    champion held out with copies in its training (``then`` are their keys), or as are copies of rows that are later,
+    too; and a tenth more.
     """
-    if trained_on is None or then is None:
+    until = _trained_until(manifest)
+    if until is None or whole.times is None:
         return None
-    (crossed, told), (copies, of_copies) = trained_on.count(keys), trained_on.count(then)
-    if crossed <= 3 + (copies / max(of_copies, 1) + REDATED) * told:
+    if trained is None or then is None:
+        return failed(
+            "same_time",
+            f"{named(champion)} kept no {TRAINED} that can be read, by which rows are known that are of another "
+            f"'{role_of(manifest, 'time')}' than they were.",
+        )
+    keys, later = lasting_keys(whole.X), whole.times > until
+    among = np.zeros(len(keys), dtype=bool)
+    among[rows] = later[rows]
+    tested = np.unique(keys[among])
+    (crossed, _), (_, told) = (trained.rows.count(one) for one in (np.setdiff1d(tested, keys[~later]), tested))
+    copies, of_copies = trained.rows.count(np.unique(then))
+    chance = max(copies / max(of_copies, 1), np.isin(tested, keys[later & ~among]).sum() / max(len(tested), 1))
+    if crossed <= 3 + (chance + REDATED) * told:
         return None
     return failed(
         "same_time",
-        f"{named(champion)} was trained on rows until {shown(_trained_until(manifest))}, and {crossed:,} of them, in a "
-        f"sample of {told:,}, are later now: '{role_of(manifest, 'time')}' is not as it was, so which rows it has seen "
-        "cannot be told. Write it as it was.",
+        f"{named(champion)} was trained on rows until {shown(until)}, and {crossed:,} of {told:,} later ones were "
+        f"among them. Either '{role_of(manifest, 'time')}' is not as it was, so that which rows it has seen cannot be "
+        "told, or they are copies of rows that have left the file. Write it as it was, or leave copies out.",
     )
 
 
-def by_one_rule_of_groups(manifest: dict[str, Any], config: "RetrainConfig") -> bool:
-    """Tell whether the champion's config held out groups, and by the same draw as this one."""
-    by_time = role_of(manifest, "time") is not None or config.data.time is not None
-    if role_of(manifest, "group") is None or by_time:
-        return False
-    return _held_out_of(manifest) == HeldOut.of(config.validation.held_out, config.seed)
+def renamed_groups(champion: Version, manifest: dict[str, Any], then: np.ndarray | None, whole: Table) -> Judged | None:
+    """Tell that rows which a champion of groups held out are none that it would hold out: their groups are renamed.
 
-
-def renamed_groups(
-    champion: Version, config: "RetrainConfig", then: np.ndarray, held_out: np.ndarray, trained_on: np.ndarray
-) -> Judged | None:
-    """Tell that rows which the champion held out train the challenger, by the same rule: their groups are renamed.
-
-    As many may as today's rows have copies in other groups. All three are keys of rows, ``then`` of those that the
-    champion held out.
+    As many may be as today's rows have copies in other groups. ``then`` are the keys of the rows that it held out.
     """
-    stays = np.isin(then, held_out)
-    crossed = int((np.isin(then, trained_on) & ~stays).sum())
-    chance = float(np.isin(held_out, trained_on).mean())  # of a row's having a copy in another group
+    group = role_of(manifest, "group")
+    if then is None or group is None or role_of(manifest, "time") is not None or whole.groups is None:
+        return None
+    keys, out = lasting_keys(whole.X), _held_out_of(manifest).rows(whole.X, whole.groups)
+    stays = np.isin(then, keys[out])
+    crossed = int((np.isin(then, keys[~out]) & ~stays).sum())
+    chance = float(np.isin(keys[out], keys[~out]).mean()) if out.any() else 0.0  # of a row's copy in another group
     if crossed <= max(RENAMED * (int(stays.sum()) + crossed), 3 + 2 * chance * len(then)):
         return None
     return failed(
         "same_group",
-        f"{named(champion)} held out {len(then):,} rows, {crossed:,} of which the challenger is trained on by the "
-        f"same rule: the values of '{config.data.group}' are other ones than they were, so which rows it was trained "
-        "on cannot be told. Write them as they were.",
+        f"{named(champion)} held out {len(then):,} rows, {crossed:,} of which it would be trained on by the same rule "
+        f"today: the values of '{group}' are other ones than they were, so which rows it was trained on cannot be "
+        "told. Write them as they were.",
     )
 
 

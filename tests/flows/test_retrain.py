@@ -500,8 +500,11 @@ class TestTimes:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            (lambda day: day[::-1].to_numpy(), "and 150 of them, in a sample of 150, are later now: 'day' is not as"),
-            (lambda day: day.where(day.index % 9 > 0, pd.Timestamp("2024-07-19")), "are later now: 'day' is not as it"),
+            (lambda day: day[::-1].to_numpy(), "and 150 of 150 later ones were among them. Either 'day'"),
+            (
+                lambda day: day.where(day.index % 9 > 0, pd.Timestamp("2024-07-19")),
+                "later ones were among them. Either 'day' is not as it was",
+            ),
             (lambda day: day.astype("int64"), "was trained on rows until 2024-05-29, and 'day' has 172"),
         ],
     )
@@ -544,7 +547,7 @@ class TestTimes:
         for wanted, known in ((apart, 0), (together, 12)):
             opponent, held_out = meet("claims", wanted, BY_DAY)
             assert len(held_out.test) - len(opponent.rows) == known and opponent.contender is not None
-        assert "and so do their copies" in opponent.judged[0].reason
+        assert ", and copies of those count too" in opponent.judged[0].reason
 
     def test_rows_of_few_kinds_are_no_sign_of_other_days(self, tmp_path, monkeypatch):
         """All rows of today have been seen before, as those that the champion held out had been."""
@@ -555,6 +558,53 @@ class TestTimes:
         for rows in (table, table[600:]):
             file = write(rows)
             assert meet("claims", by_day(file, "claims"), BY_DAY)[0].contender is not None
+
+    def test_copies_are_no_sign_of_other_days(self, tmp_path, monkeypatch):
+        """Nor where a grouped champion had none on both sides, nor where the older of a pair has left the file."""
+        monkeypatch.chdir(tmp_path)
+        rng, table = np.random.default_rng(0), of_days(1500)
+        for row in range(300, 1500):
+            if rng.random() < 0.35:
+                table.loc[row, ["amount", "age", "shop", "fraud"]] = table.loc[
+                    rng.integers(row), ["amount", "age", "shop", "fraud"]
+                ].to_numpy()
+        file, options = write(table[:900]), {"folds": 2, "inner_folds": 2, "held_out": 0.25}
+        split = ValidationConfig(**options, split="grouped_by_duplicates")
+        assert retrain(by_day(file, "claims").model_copy(update={"validation": split})).decision.promote
+        for rows in (table[:1200], table, table[800:]):
+            write(rows, file)
+            assert meet("claims", by_day(file, "claims"), BY_DAY)[0].contender is not None
+
+    def test_clients_whose_rows_have_left_the_file_are_still_known(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        rule = ConversionRule("fraud", "yes", group="client", time="day")
+        table = of_days(1800).assign(client=np.arange(1800) // 2)
+        table.loc[1500:1650, "client"] = np.arange(151)
+        file = write(table[:900])
+        assert retrain(by_day(file, "claims", group="client")).decision.promote
+        write(table[900:], file)
+        opponent, held_out = meet("claims", by_day(file, "claims", group="client"), rule)
+        assert table["client"].iloc[900:].iloc[opponent.rows].min() > 600 and len(opponent.rows) < len(held_out.test)
+
+    @pytest.mark.parametrize("spoil", [lambda text: text[:100], lambda text: None])
+    def test_without_what_the_champion_kept_of_its_rows_it_is_not_met(self, tmp_path, monkeypatch, spoil):
+        monkeypatch.chdir(tmp_path)
+        file = write(of_days())
+        assert retrain(by_day(file, "claims")).decision.promote
+        (kept,) = Path("mlruns").rglob("trained_rows.json")
+        text = spoil(kept.read_text())
+        kept.unlink() if text is None else kept.write_text(text)
+        rule, reason = told(meet("claims", by_day(file, "claims"), BY_DAY)[0])
+        assert rule == "same_time" and "kept no trained_rows.json that can be read" in reason
+
+    def test_clients_by_new_names_are_noticed_where_a_time_comes_too(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        table = of_clients(1800).assign(day=np.arange(1800))
+        file = write(table)
+        assert retrain(by_client(file, "claims", drop=["day"])).decision.promote
+        write(table.assign(client=lambda t: "K" + t["client"].astype(str)), file)
+        rule = ConversionRule("fraud", "yes", group="client", time="day")
+        assert told(meet("claims", by_client(file, "claims", time="day"), rule)[0])[0] == "same_group"
 
     def test_a_time_may_come_to_groups(self, tmp_path, monkeypatch):
         """The champion is met on the newest rows of those clients whom it held out."""

@@ -124,12 +124,28 @@ class TestWritten:
         with pytest.raises(BadInput, match=rf"^f.csv, line {line}: expected .* as time 'day', {words}"):
             times_of(texts)
 
-    @pytest.mark.parametrize("values", [[2024.1, 2023.11], ["2024.10", "2024.02"]])
-    def test_a_year_and_a_month_as_a_number_are_refused(self, values):
-        """2024.10 is October, and 2024.1: as a number it came before 2024.02."""
-        with pytest.raises(BadInput, match=r"of which 2024.1 may be January or October\. Write 2024-01"):
-            times_of(values)
-        assert times_of([2024.1, 2023.75]).tolist() == [2024.1, 2023.75], "a decimal year"
+    @pytest.mark.parametrize("text", ["{year}.{month}", "{month}.{year}", "{month:02}.{year}"])
+    def test_a_year_and_a_month_as_a_number_are_refused(self, text):
+        """2024.10 is 2024.1, and before 2024.2."""
+        written = [text.format(year=year, month=month) for year in (2023, 2024) for month in range(1, 13)]
+        for values in (written, [float(value) for value in written]):
+            with pytest.raises(BadInput, match=r"a month and a year, as a number, are in another\. Write 2024-01"):
+                times_of(values)
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            [f"{year}.{month:02}" for year in (2023, 2024) for month in range(1, 13)],
+            [2024.1, 2024.2, 2024.3, 2024.4],  # quarters
+            [2023.75, 2024.1],
+            [2023, 2024],
+            [1.25, 2.2],
+            [1.1234567, 1.2],
+        ],
+    )
+    def test_numbers_in_the_order_of_time_are_times(self, values):
+        found = times_of(values)
+        assert found.tolist() == [float(value) for value in values]
 
     def test_the_first_that_is_no_date_is_found_among_many(self):
         texts = [f"2024-01-05 {i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}" for i in range(80_000)] + ["soon"]
