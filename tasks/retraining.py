@@ -332,19 +332,18 @@ def meet_champion(
     if misfits:
         return Opponent(champion, held_out.test, misfits, None)
     whole = replace(whole, X=as_trained(model, whole.X))
-    X = whole.rows(held_out.test).X
-    kept, keys = read_profiles(client, manifest), lasting_keys(X)
-    if moved := redated(champion, manifest, kept.trained, kept.row_keys, whole, held_out.test):
+    kept, keys = read_profiles(client, manifest), lasting_keys(whole.X)
+    if moved := redated(champion, manifest, kept.trained, kept.row_keys, whole, keys, held_out.test):
         return Opponent(champion, held_out.test, (moved,), None)
-    unseen = unseen_rows(manifest, whole, held_out.test, config.validation.grouped, kept.trained)
+    unseen = unseen_rows(manifest, whole, keys, held_out.test, config.validation.grouped, kept.trained)
     fair = judge_unseen(champion, manifest, config, table, unseen)
     if not fair.passed:
         return Opponent(champion, held_out.test, (fair,), None)
-    if renamed := renamed_groups(champion, manifest, kept.row_keys, whole):
+    if renamed := renamed_groups(champion, manifest, kept.row_keys, whole, keys):
         return Opponent(champion, held_out.test, (renamed,), None)
-    scores = np.asarray(model.ranker.predict(X), dtype=np.float64)[unseen]
+    scores = np.asarray(model.ranker.predict(as_trained(model, table.X)), dtype=np.float64)[unseen]
     earlier = manifest["folds"][-1].get("test", {}).get("auc")
-    new = None if kept.row_keys is None else new_rows(kept.row_keys, keys)[unseen]
+    new = None if kept.row_keys is None else new_rows(kept.row_keys, keys[held_out.test])[unseen]
     contender = Contender(scores, model.ranker.threshold, kept.of_all, new, kept.of_new, earlier)
     return Opponent(champion, held_out.test[unseen], (fair,), contender)
 

@@ -86,13 +86,13 @@ class Trained:
 
 
 def unseen_rows(
-    manifest: dict[str, Any], whole: Table, rows: np.ndarray, grouped: bool, trained: Trained | None
+    manifest: dict[str, Any], whole: Table, keys: np.ndarray, rows: np.ndarray, grouped: bool, trained: Trained | None
 ) -> np.ndarray:
     """Return which of some rows of a table a run held out, or are later than all that it was trained on.
 
-    The columns of ``whole`` are those that the run's model knows. None of the rows' group was trained on; with times,
-    where copies stay together (``grouped``), no copy either. What has left the file is told by ``trained``, of up to
-    SAMPLED groups and copies.
+    The columns of ``whole`` are those that the run's model knows, ``keys`` are its rows'. None of the rows' group was
+    trained on; with times, where copies stay together (``grouped``), no copy either. What has left the file is told by
+    ``trained``, of up to SAMPLED groups and copies.
     """
     until, groups = _trained_until(manifest), None if whole.groups is None else whole.groups[rows]
     if until is not None and whole.times is not None:
@@ -103,10 +103,10 @@ def unseen_rows(
         if trained is not None and trained.groups is not None and groups is not None:
             unseen &= ~trained.groups.has(groups)
         if trained is not None and grouped:
-            unseen &= ~trained.rows.has(lasting_keys(whole.X)[rows])
+            unseen &= ~trained.rows.has(keys[rows])
         return unseen
     by_groups = role_of(manifest, "group") is not None
-    unseen = _held_out_of(manifest).rows(whole.rows(rows).X, groups if by_groups else None)
+    unseen = _held_out_of(manifest).rows(whole.X, whole.groups if by_groups else None)[rows]
     return unseen if groups is None else unseen & ~np.isin(groups, groups[~unseen])
 
 
@@ -190,13 +190,14 @@ def redated(
     trained: Trained | None,
     then: np.ndarray | None,
     whole: Table,
+    keys: np.ndarray,
     rows: np.ndarray,
 ) -> Judged | None:
     """Tell that of some rows of today, those later than the champion's training were among it: of other times now.
 
     A row of which there still is a copy among the older ones has not moved. Of the others as many may be known as the
     champion held out with copies in its training (``then`` are their keys), or as are copies of rows that are later,
-    too; and a tenth more.
+    too; and a tenth more. ``keys`` are of all rows of today.
     """
     until = _trained_until(manifest)
     if until is None or whole.times is None:
@@ -207,7 +208,7 @@ def redated(
             f"{named(champion)} kept no {TRAINED} that can be read, by which rows are known that are of another "
             f"'{role_of(manifest, 'time')}' than they were.",
         )
-    keys, later = lasting_keys(whole.X), whole.times > until
+    later = whole.times > until
     among = np.zeros(len(keys), dtype=bool)
     among[rows] = later[rows]
     tested = np.unique(keys[among])
@@ -224,7 +225,9 @@ def redated(
     )
 
 
-def renamed_groups(champion: Version, manifest: dict[str, Any], then: np.ndarray | None, whole: Table) -> Judged | None:
+def renamed_groups(
+    champion: Version, manifest: dict[str, Any], then: np.ndarray | None, whole: Table, keys: np.ndarray
+) -> Judged | None:
     """Tell that rows which a champion of groups held out are none that it would hold out: their groups are renamed.
 
     As many may be as today's rows have copies in other groups. ``then`` are the keys of the rows that it held out.
@@ -232,7 +235,7 @@ def renamed_groups(champion: Version, manifest: dict[str, Any], then: np.ndarray
     group = role_of(manifest, "group")
     if then is None or group is None or role_of(manifest, "time") is not None or whole.groups is None:
         return None
-    keys, out = lasting_keys(whole.X), _held_out_of(manifest).rows(whole.X, whole.groups)
+    out = _held_out_of(manifest).rows(whole.X, whole.groups)
     stays = np.isin(then, keys[out])
     crossed = int((np.isin(then, keys[~out]) & ~stays).sum())
     chance = float(np.isin(keys[out], keys[~out]).mean()) if out.any() else 0.0  # of a row's copy in another group
