@@ -22,6 +22,7 @@ def run(
     drop: Sequence[Any] = (),
     group: str | None = None,
     time: str | None = None,
+    gap: str | float | None = None,
     methods: Sequence[str] = (),
     folds: int | None = None,
     seed: int | None = None,
@@ -42,7 +43,7 @@ def run(
         The column that holds the class.
     config : str or path
         In place of data: a config file, or the name of one that is shipped.
-    positive, drop, group, time, methods, folds, seed, workers, name, format
+    positive, drop, group, time, gap, methods, folds, seed, workers, name, format
         As the options of `aucflow run`; ``drop`` holds names of columns, ``group`` and ``time`` are one each, and each
         of ``methods`` is one ``--method``, such as "auto+linear_svm".
 
@@ -65,8 +66,9 @@ def run(
     if (data is None) == (config is None):
         raise BadInput(f"Expected either data or a config, got {'neither' if data is None else 'both'}. Give one.")
     drop = tuple(str(name).strip() for name in ((drop,) if isinstance(drop, str) else drop))
-    options = {"target": target, "positive": positive, "drop": drop, "group": group, "time": time, "folds": folds}
-    options |= {"methods": _texts(methods), "seed": seed, "workers": workers, "name": name, "format_": format}
+    options = {"target": target, "positive": positive, "drop": drop, "group": group, "time": time, "gap": gap}
+    options |= {"methods": _texts(methods), "folds": folds, "seed": seed, "workers": workers}
+    options |= {"name": name, "format_": format}
     options = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
     with quiet():
         from flows.run import make_config, run_flow

@@ -80,6 +80,7 @@ def cli() -> None:
 @click.option("--drop", multiple=True, metavar="COLUMN", help="No feature; repeatable (with --data).")
 @click.option("--group", metavar="COLUMN", help="Rows of one value stay together: a patient's (with --data).")
 @click.option("--time", metavar="COLUMN", help="Test on later rows than those trained on: a date (with --data).")
+@click.option("--gap", metavar="LENGTH", help="Time between those two, as labels take: 30d (with --data).")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: detected (with --data).")
 @click.option(
     "--method", "methods", multiple=True, metavar="[SAMPLER+][KERNEL+]SOLVER", help="Run this method only; repeatable."

@@ -73,9 +73,10 @@ def long_fits(prepared: Prepared, config: ExperimentConfig) -> Iterator[str]:
 def conversion_rule(entry: DatasetConfig, offline: bool = False) -> ConversionRule:
     """Return how labels become classes: as the config wants it, else as the catalogue says."""
     given = entry.conversion or (Conversion(positive=entry.positive) if entry.positive is not None else None)
+    roles = entry.group, entry.time, entry.gap
     if entry.key is None:
-        return (given or Conversion()).as_rule(entry.target, entry.delimiter, entry.drop, entry.group, entry.time)
+        return (given or Conversion()).as_rule(entry.target, entry.delimiter, entry.drop, *roles)
     known = find(entry.key, offline)
     conversion = given or known.conversion
     drop = tuple(name for name in dict.fromkeys((*known.drop, *entry.drop)) if name not in (entry.group, entry.time))
-    return conversion.as_rule(entry.target or known.target, entry.delimiter, drop, entry.group, entry.time)
+    return conversion.as_rule(entry.target or known.target, entry.delimiter, drop, *roles)

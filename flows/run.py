@@ -39,7 +39,7 @@ def run_flow(experiment: ExperimentConfig) -> tuple[Any, Path]:
 def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig:
     """Return the config of a file or a name, or of the user's own data file, with the options on top."""
     given = {k: v for k, v in options.items() if v not in (None, ())}
-    of_data = ("data", "target", "positive", "drop", "group", "time", "format_", "dataset")
+    of_data = ("data", "target", "positive", "drop", "group", "time", "gap", "format_", "dataset")
     data = {key: given.pop(key) for key in of_data if key in given}
     overrides: dict[str, Any] = {key: given[key] for key in ("name", "seed", "workers", "offline") if key in given}
     if "methods" in given:

@@ -16,8 +16,8 @@ from tasks import column_names, dates
 from tasks.classes import shortened
 from tasks.convert import convert, feature_name, load
 from tasks.errors import BadInput
-from tasks.moments import shown
-from tasks.split import NOTHING, HeldOut, row_keys, split
+from tasks.moments import in_words, shown
+from tasks.split import NOTHING, HeldOut, far, row_keys, split
 from tasks.stage import stage
 from tasks.values import ConversionRule, Dataset, Finding, RawFile, Split, Table
 
@@ -75,7 +75,7 @@ def _findings(
         duplicates_across_split(keys, splits, repeats),
         duplicates_within(keys) if grouped else None,
         groups(table, rule.group, folds),
-        times(table, rule.time, splits, held_out),
+        times(table, rule, splits, held_out),
         contradictory_labels(keys, table.y),
         cut_off_label(dataset),
         constant_columns(table.X, base),
@@ -159,18 +159,25 @@ def groups(table: Table, name: str | None, folds: int) -> Finding | None:
     return Finding("large_group", "warning", message, len(counts))
 
 
-def times(table: Table, name: str | None, splits: tuple[Split, ...], held_out: HeldOut) -> Finding | None:
+def times(table: Table, rule: ConversionRule, splits: tuple[Split, ...], held_out: HeldOut) -> Finding | None:
     """Tell how the rows are divided by time and how the classes change in it, also where its divisions are uneven."""
     if table.times is None:
         return None
     moments, first, last = table.times, splits[0].train, splits[-1].test
     out = held_out.rows(table.X, times=moments)
     words = (
-        f"The {len(moments):,} rows are from {shown(moments.min())} to {shown(moments.max())} ('{name}'). "
+        f"The {len(moments):,} rows are from {shown(moments.min())} to {shown(moments.max())} ('{rule.time}'). "
         f"The first of {len(splits)} folds trains on {len(first):,} until {shown(moments[first].max())}, the last is "
         f"tested on {len(last):,} from {shown(moments[last].min())}"
     )
     words += f"; {out.sum():,} from {shown(moments[out].min())} are held out." if out.any() else "."
+    if rule.gap is not None:
+        tested = [moments[split.test] for split in splits]
+        within = [((moments < of.min()) & ~far(moments, of, table.gap)).sum() for of in tested]
+        words += (
+            f" With a gap of {in_words(rule.gap)}, {min(within):,} to {max(within):,} rows before those that a fold "
+            "tests train nothing for it."
+        )
     newer = HeldOut(0.5).rows(table.X, times=moments)
     old, new = (f"{(table.y[half] > 0).mean():.2%}" for half in (~newer, newer))
     words += f" Of the {(~newer).sum():,} older rows {old} are positive, of the {newer.sum():,} newer ones {new}."

@@ -5,17 +5,19 @@ The YAML is version 1.2 (``yes`` is a word, ``1e-3`` a number, a key given twice
 
 import re
 from itertools import product
-from math import isfinite, prod
+from math import inf, isfinite, prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from aucsolvers.columns import NUMBER
 from tasks import catalogue
 from tasks.catalogue import GAMMA_FACTOR
 from tasks.datasets import OPENML, Conversion, entries, find, suites
 from tasks.errors import BadInput, nearest
 from tasks.files import COMPRESSIONS, format_by_name
+from tasks.moments import in_words, length
 from tasks.schema import METHOD_NAME, NAME, TITLE, Strict, parse, read_yaml
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
@@ -46,6 +48,7 @@ class DatasetConfig(Strict):
     drop: tuple[str, ...] = ()
     group: str | None = None  # rows of one value of this column stay together
     time: str | None = None  # by this column, models are tested on rows later than those that they were trained on
+    gap: str | float | None = None  # later by this, as long as labels take to come: "30d" or, of numbers, a number
     conversion: Conversion | None = None
 
     @model_validator(mode="before")
@@ -71,6 +74,18 @@ class DatasetConfig(Strict):
             raise ValueError(f"expected a column's name, got blanks. Name it, or leave {info.field_name} out")
         return None if name is None else name.strip()
 
+    @field_validator("gap", mode="before")
+    @classmethod
+    def _as_length(cls, value: Any) -> Any:
+        gap: Any = value.strip() if isinstance(value, str) else value
+        is_number = re.fullmatch(NUMBER, gap) if isinstance(gap, str) else type(gap) in (int, float)
+        gap = float(str(gap)) if is_number else gap
+        if gap is not None and not (0 < gap < inf if is_number else isinstance(gap, str) and length(gap)):
+            raise ValueError(
+                f"expected a length of time such as 30d, 12h, 90min or 2w, or a number where time is one; got '{value}'"
+            )
+        return gap
+
     @field_validator("drop", mode="before")
     @classmethod
     def _as_names(cls, value: Any) -> Any:
@@ -94,6 +109,10 @@ class DatasetConfig(Strict):
                 )
         if self.time is not None and self.time == self.group:
             raise ValueError(f"Expected two columns as group and time, got '{self.time}' as both. Leave one out.")
+        if self.gap is not None and self.time is None:
+            raise ValueError(
+                f"Expected a time with the gap {in_words(self.gap)}, got none. Name its column, or leave gap out."
+            )
         return self
 
     @property
@@ -105,7 +124,7 @@ class DatasetConfig(Strict):
     @property
     def published_key(self) -> str | None:
         """Return the key where the catalogue's own conversion applies, so that its counts are to be met."""
-        given = (self.target, self.positive, self.drop, self.group, self.time, self.conversion)
+        given = (self.target, self.positive, self.drop, self.group, self.time, self.gap, self.conversion)
         return None if any(given) else self.key
 
 

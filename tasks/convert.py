@@ -22,9 +22,10 @@ from scipy.sparse import csr_matrix
 
 from aucsolvers.columns import plain_column
 from tasks.classes import Classes, label_text, name_list, two_classes
-from tasks.dates import read_times
+from tasks.dates import gap_of, read_times
 from tasks.errors import BadInput, RunFailed, nearest
 from tasks.files import brief, sha256_or_reason
+from tasks.moments import in_words
 from tasks.readers import MISSING, RawTable, read
 from tasks.stage import stage
 from tasks.values import ConversionRule, Dataset, Layout, Provenance, RawFile, Table
@@ -89,6 +90,7 @@ def _provenance(raw: RawFile, rule: ConversionRule, converted: _Converted) -> Pr
         words += f"; rows of one '{rule.group}' stay together"
     if rule.time is not None:
         words += f"; divided by '{rule.time}', tested on later rows"
+        words += "" if rule.gap is None else f", later by {in_words(rule.gap)} or more"
     if converted.set_aside:
         words += f"; no inputs by the file's header: {name_list(converted.set_aside)}"
     if converted.dropped:
@@ -156,7 +158,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     if not isinstance(X, pd.DataFrame) and X.nnz == 0:
         raise only_zeros(raw.path.name)
     y.flags.writeable = False
-    table = Table(X, y, groups, times)
+    table = Table(X, y, groups, times, 0 if times is None else gap_of(rule, times, raw.path.name))
     return _Converted(table, classes, dropped, set_aside, renamed, layout, *table_digests(table))
 
 

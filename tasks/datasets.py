@@ -55,6 +55,7 @@ class Conversion(Strict):
         drop: Labels,
         group: str | None = None,
         time: str | None = None,
+        gap: str | float | None = None,
     ) -> ConversionRule:
         """Return the rule as the convert stage takes it."""
         return ConversionRule(
@@ -68,6 +69,7 @@ class Conversion(Strict):
             drop=drop,
             group=group,
             time=time,
+            gap=gap,
         )
 
 

@@ -8,7 +8,9 @@ import pandas as pd
 
 from aucsolvers.columns import NUMBER, plain_column
 from tasks.errors import BadInput
+from tasks.moments import Length, in_words, length
 from tasks.readers import MISSING
+from tasks.values import ConversionRule
 
 BEGINNING = 1000  # values that tell most columns that are no dates
 _ISO = {
@@ -89,6 +91,26 @@ def read_times(column: pd.Series, wanted: np.ndarray, name: str, file: str, plac
     if times.dtype.kind == "f":
         _refuse_year_months(times[wanted], name, file)
     return times
+
+
+def gap_of(rule: ConversionRule, times: np.ndarray, file: str) -> Length:
+    """Return a rule's gap as a difference of these times; 0 where it names none.
+
+    Raises
+    ------
+    BadInput
+        If it has a unit and they are numbers, or they are dates and it has none.
+    """
+    if rule.gap is None:
+        return 0
+    gap = length(rule.gap) if isinstance(rule.gap, str) else rule.gap
+    if isinstance(gap, np.timedelta64) != (times.dtype.kind == "M"):
+        numbers = times.dtype.kind == "f"
+        raise BadInput(
+            f"{file}: expected {'a number as gap' if numbers else 'a gap with a unit, such as 30d'}, for '{rule.time}' "
+            f"has {'numbers' if numbers else 'dates'}; got {in_words(rule.gap)}. Write it as the column counts time."
+        )
+    return gap
 
 
 def _written_times(column: pd.Series, name: str, file: str, place: Callable[[int], str]) -> np.ndarray:

@@ -100,9 +100,9 @@ def data_section(dataset: Dataset) -> dict[str, Any]:
 def _conversion(dataset: Dataset) -> dict[str, Any]:
     """Return the rule that made the data set of its files, and what it did to their labels and rows."""
     story, rule = dataset.provenance, asdict(dataset.rule)
-    for role in ("group", "time"):  # manifests are older than these: a replay is to find the same rule
-        if rule[role] is None:
-            del rule[role]
+    for name in ("group", "time", "gap"):  # manifests are older than these: a replay is to find the same rule
+        if rule[name] is None:
+            del rule[name]
     return plain(
         {
             **rule,

@@ -1,10 +1,13 @@
 """Moments: datetime64[us] in UTC where a column holds dates, else float64: a year, a number of the day, seconds."""
 
+import re
 from typing import Any
 
 import numpy as np
 
 Moment = Any  # np.datetime64 or np.float64, of which one column has one kind
+Length = Any  # of time: the difference of two moments, np.timedelta64 or a number
+_MICROSECONDS = {"s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6, "w": 604_800 * 10**6}
 
 
 def shown(moment: Moment) -> str:
@@ -19,6 +22,15 @@ def shown(moment: Moment) -> str:
     return text.removesuffix(".000000").removesuffix(" 00:00:00")
 
 
+def in_words(gap: str | float) -> str:
+    """Return a config's length of time as people read it.
+
+    >>> in_words("30d"), in_words(30.0)
+    ('30d', '30')
+    """
+    return gap if isinstance(gap, str) else f"{gap:.15g}"
+
+
 def kept(moment: Moment) -> str | float:
     """Return a moment as JSON keeps it.
 
@@ -31,3 +43,13 @@ def kept(moment: Moment) -> str | float:
 def read_again(moment: str | float) -> Moment:
     """Return the moment that `kept` made a text or a number of."""
     return np.datetime64(moment, "us") if isinstance(moment, str) else np.float64(moment)
+
+
+def length(text: str) -> np.timedelta64 | None:
+    """Return how long what people write as "30d" is; None where it is nothing of the kind.
+
+    >>> length("30d"), length("1.5h"), length("30")
+    (np.timedelta64(2592000000000,'us'), np.timedelta64(5400000000,'us'), None)
+    """
+    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) ?(s|min|h|d|w)", text)
+    return None if found is None else np.timedelta64(round(float(found[1]) * _MICROSECONDS[found[2]]), "us")

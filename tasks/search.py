@@ -152,7 +152,7 @@ def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Spl
     for folds in range(most, 1, -1):
         with suppress(BadInput):
             if train.times is not None:
-                return span_splits(train.y, folds, train.times, together)
+                return span_splits(train.y, folds, train.times, together, train.gap)
             return make_splits(train.y, folds, 1, seed, together)
     return ()
 

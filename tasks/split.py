@@ -18,7 +18,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFol
 from aucsolvers._jit import kernel
 from tasks.convert import load
 from tasks.errors import BadInput
-from tasks.moments import shown
+from tasks.moments import Length, shown
 from tasks.seeds import seed_for
 from tasks.stage import stage
 from tasks.values import Dataset, Split, Table, n_rare
@@ -103,11 +103,14 @@ def make_splits(
     return tuple(Split(i, train, test) for i, (train, test) in enumerate(pairs))
 
 
-def later_splits(y: np.ndarray, folds: int, times: np.ndarray, groups: np.ndarray | None = None) -> tuple[Split, ...]:
+def later_splits(
+    y: np.ndarray, folds: int, times: np.ndarray, groups: np.ndarray | None = None, gap: Length = 0
+) -> tuple[Split, ...]:
     """Return ``folds`` divisions by time: each is tested on a span of it, and trained on all rows before that.
 
     The rows' time is cut into one span more than there are folds, with as many rows of the rarer class in each as
-    moments allow. A row whose group is also among those tested trains nothing there.
+    moments allow. A row whose group is also among those tested trains nothing there, nor does one that is older by less
+    than ``gap``: where labels take so long to come, it has none on the day of the model.
 
     Raises
     ------
@@ -115,18 +118,22 @@ def later_splits(y: np.ndarray, folds: int, times: np.ndarray, groups: np.ndarra
         If a span lacks a class, or has too few rows before it.
     """
     spans = _spans(y, times, folds + 1)
-    return _apart(y, times, groups, [(spans < i, spans == i) for i in range(1, folds + 1)])
+    return _apart(y, times, groups, gap, [(spans < i, spans == i) for i in range(1, folds + 1)])
 
 
-def span_splits(y: np.ndarray, folds: int, times: np.ndarray, groups: np.ndarray | None = None) -> tuple[Split, ...]:
+def span_splits(
+    y: np.ndarray, folds: int, times: np.ndarray, groups: np.ndarray | None = None, gap: Length = 0
+) -> tuple[Split, ...]:
     """Return ``folds`` divisions of rows that are all past: each is tested on a span of time, and trained on the rest.
 
     So each row is tested once, which thresholds and probabilities ask for, and by no model of its own days (blocked
     cross-validation: Bergmeir and Benítez, On the use of cross-validation for time series predictor evaluation,
-    Information Sciences 191, 2012). Groups and errors are as in `later_splits`.
+    Information Sciences 191, 2012). Groups and errors are as in `later_splits`; rows that are younger by less than
+    ``gap`` train nothing either (h-block cross-validation: Racine, Consistent cross-validatory model-selection for
+    dependent data, Journal of Econometrics 99, 2000).
     """
     spans = _spans(y, times, folds)
-    return _apart(y, times, groups, [(spans != i, spans == i) for i in range(folds)])
+    return _apart(y, times, groups, gap, [(spans != i, spans == i) for i in range(folds)])
 
 
 def _spans(y: np.ndarray, times: np.ndarray, count: int) -> np.ndarray:
@@ -151,22 +158,35 @@ def _spans(y: np.ndarray, times: np.ndarray, count: int) -> np.ndarray:
 
 
 def _apart(
-    y: np.ndarray, times: np.ndarray, groups: np.ndarray | None, sides: list[tuple[np.ndarray, np.ndarray]]
+    y: np.ndarray,
+    times: np.ndarray,
+    groups: np.ndarray | None,
+    gap: Length,
+    sides: list[tuple[np.ndarray, np.ndarray]],
 ) -> tuple[Split, ...]:
-    """Return divisions of masks, without the training rows of a group that is tested."""
+    """Return divisions of masks, without the training rows of a group that is tested, or within a gap of these."""
     parts = []
     for train, test in sides:
-        alone = train if groups is None else train & ~np.isin(groups, groups[test])
+        alone = train & far(times, times[test], gap)
+        if groups is not None:
+            alone &= ~np.isin(groups, groups[test])
         for rows, where in ((test, "tested"), (alone, "that may train for those tested")):
             if len(np.unique(y[rows])) < 2:
                 span = f"from {shown(times[test].min())} to {shown(times[test].max())}" if test.any() else "in a span"
                 raise BadInput(
                     f"Expected rows of both classes on either side of {len(sides)} divisions by time, got "
                     f"{(y[rows] > 0).sum():,} positive and {(y[rows] < 0).sum():,} negative {where} {span}. Use fewer "
-                    "folds, a finer time, or keep fewer rows together."
+                    f"folds, {'a shorter gap, ' if gap else ''}a finer time, or keep fewer rows together."
                 )
         parts.append((np.flatnonzero(alone), np.flatnonzero(test)))
     return tuple(Split(i, train, test) for i, (train, test) in enumerate(parts))
+
+
+def far(times: np.ndarray, tested: np.ndarray, gap: Length) -> np.ndarray:
+    """Return which of some moments are before or after all of those tested, by the gap or more."""
+    if len(tested) == 0:
+        return np.ones(len(times), dtype=bool)
+    return (times <= tested.min() - gap) | (times >= tested.max() + gap)
 
 
 class _QuickGroupKFold(StratifiedGroupKFold):
@@ -250,8 +270,8 @@ def all_rows(dataset: Dataset, held_out: HeldOut = NOTHING, grouped: bool = Fals
     """Return the final fit's division: it trains on every row but those held out, and is tested on these.
 
     Where copies stay together (``grouped``), a copy of a row held out that is of another group is on neither side:
-    whether that one's other rows are held out must not hang on it. Nor is an older row that is kept together with one
-    of the newest, where these are held out.
+    whether that one's other rows are held out must not hang on it. Where the newest rows are held out, an older row
+    that is kept together with one of them is on neither side, nor is one that is older by less than the gap.
 
     Raises
     ------
@@ -271,6 +291,8 @@ def all_rows(dataset: Dataset, held_out: HeldOut = NOTHING, grouped: bool = Fals
     train = ~out
     if out.any() and (keys := _crossing(table, grouped)) is not None:
         train &= ~np.isin(keys, keys[out])
+    if table.times is not None:
+        train &= far(table.times, table.times[out], table.gap)
     return Split(REFIT, np.flatnonzero(train), np.flatnonzero(out))
 
 
@@ -294,13 +316,14 @@ def split(
     if n_rare(inside.y) < folds:  # of the whole data `check` has made sure
         raise BadInput(
             f"{dataset.name}: expected at least {folds} rows in each class beside the {held_out.share:.0%} held out "
-            f"and what is kept together with them, got {(inside.y > 0).sum()} positive and {(inside.y < 0).sum()} "
-            "negative. Use fewer folds, or keep less together."
+            f"and what is kept together with them{', or in the gap before them' if table.gap else ''}, got "
+            f"{(inside.y > 0).sum()} positive and {(inside.y < 0).sum()} negative. Use fewer folds, "
+            f"{'a shorter gap, ' if table.gap else ''}or keep less together."
         )
     together = kept_together(inside, grouped)
     try:
         if inside.times is not None:
-            parts = later_splits(inside.y, folds, inside.times, together)
+            parts = later_splits(inside.y, folds, inside.times, together, inside.gap)
         else:
             parts = make_splits(inside.y, folds, repeats, seed, together)
     except BadInput as error:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.decide import Judged, positives
-from tasks.moments import Moment, read_again, shown
+from tasks.moments import Moment, in_words, read_again, shown
 from tasks.registry import Version
-from tasks.split import HeldOut, kept_together, lasting_keys, mixed
+from tasks.split import HeldOut, far, kept_together, lasting_keys, mixed
 from tasks.values import Dataset, Table
 
 if TYPE_CHECKING:
@@ -91,13 +91,13 @@ def unseen_rows(
     """Return which of some rows of a table a run held out, or are later than all that it was trained on.
 
     The columns of ``whole`` are those that the run's model knows, ``keys`` are its rows'. None of the rows' group was
-    trained on; with times, where copies stay together (``grouped``), no copy either. What has left the file is told by
-    ``trained``, of up to SAMPLED groups and copies.
+    trained on; with times, they are later by the table's gap and, where copies stay together (``grouped``), no copies
+    either. What has left the file is told by ``trained``, of up to SAMPLED groups and copies.
     """
     until, groups = _trained_until(manifest), None if whole.groups is None else whole.groups[rows]
     if until is not None and whole.times is not None:
         seen, together = whole.times <= until, kept_together(whole, grouped)
-        unseen = ~seen[rows]
+        unseen = ~seen[rows] & far(whole.times[rows], np.array([until]), whole.gap)
         if together is not None:
             unseen &= ~np.isin(together[rows], together[seen])
         if trained is not None and trained.groups is not None and groups is not None:
@@ -154,6 +154,11 @@ def _why_others(manifest: dict[str, Any], config: "RetrainConfig") -> str:
     if _trained_until(manifest) is not None:
         others = "" if config.data.group is None else f", and those of one '{config.data.group}' with these count too"
         others += ", and copies of those count too" if config.validation.grouped else ""
+        others += (
+            ""
+            if config.data.gap is None
+            else f", and what is later by less than {in_words(config.data.gap)} counts too"
+        )
         return f"it was trained on rows until {shown(_trained_until(manifest))}{others}"
     if config.data.time is not None:
         return f"it held out rows of all times, this config those that are the newest by '{config.data.time}'"

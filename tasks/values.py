@@ -15,6 +15,8 @@ import pandas as pd
 from scipy.sparse import csr_matrix
 from scipy.special import stdtrit
 
+from tasks.moments import Length
+
 
 @dataclass(frozen=True)
 class Remote:
@@ -79,6 +81,7 @@ class ConversionRule:
     drop: tuple[str, ...] = ()  # columns that are no features, such as a number of the row
     group: str | None = None  # a column that is no feature: rows of one value, as a patient's, stay together
     time: str | None = None  # a column that is no feature: models are tested on rows later than those they train on
+    gap: str | float | None = None  # of time, at least, between rows trained on and rows tested: "30d", or a number
 
     @property
     def roles(self) -> dict[str, str]:
@@ -120,19 +123,21 @@ class Table:
     """The arrays of a data set: X as a DataFrame (numbers and texts) or CSR, y as int8 of ±1.
 
     Where the rule names a group, ``groups`` holds a uint64 for each row that is equal in the rows of one value. Where
-    it names a time, ``times`` holds a datetime64[us] in UTC for each, or a float64 if the column has numbers.
+    it names a time, ``times`` holds a datetime64[us] in UTC for each, or a float64 if the column has numbers, and rows
+    tested are later than those trained on by ``gap`` or more.
     """
 
     X: pd.DataFrame | csr_matrix
     y: np.ndarray
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
+    gap: Length = 0
 
     def rows(self, index: np.ndarray) -> "Table":
         """Return the rows with these positions, in this order."""
         X = self.X.iloc[index] if isinstance(self.X, pd.DataFrame) else self.X[index]
         groups, times = (None if of_rows is None else of_rows[index] for of_rows in (self.groups, self.times))
-        return Table(X, self.y[index], groups, times)
+        return Table(X, self.y[index], groups, times, self.gap)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -548,6 +549,24 @@ class TestTimes:
             opponent, held_out = meet("claims", wanted, BY_DAY)
             assert len(held_out.test) - len(opponent.rows) == known and opponent.contender is not None
         assert ", and copies of those count too" in opponent.judged[0].reason
+
+    def test_a_gap_stands_between_the_champions_rows_and_those_that_it_is_met_on(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        file = write(of_days())
+        assert retrain(by_day(file, "claims", gap="10d")).decision.promote
+        first = all_rows(
+            convert.fn(download.fn("claims", str(file)), replace(BY_DAY, gap="10d")), held_out_of(config())
+        )
+        until, newest = (of_days()["day"][rows[-1]] for rows in (first.train, first.test))
+        assert of_days()["day"][first.test[0]] - until == pd.Timedelta("10d")
+        for gap in ("10d", "30d"):
+            opponent, held_out = meet("claims", by_day(file, "claims", gap=gap), replace(BY_DAY, gap=gap))
+            days = of_days()["day"][opponent.rows]
+            assert days.min() == max(until + pd.Timedelta(gap), of_days()["day"][held_out.test].min())
+            assert days.max() == newest
+        assert f"it was trained on rows until {until:%Y-%m-%d}, and what is later by less than 30d counts too" in (
+            opponent.judged[0].reason
+        )
 
     def test_rows_of_few_kinds_are_no_sign_of_other_days(self, tmp_path, monkeypatch):
         """All rows of today have been seen before, as those that the champion held out had been."""

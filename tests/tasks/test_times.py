@@ -1,6 +1,7 @@
 """Times: models are tested on rows later than those they were trained on, as they will be used."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +19,7 @@ from tasks.dates import read_times, readings
 from tasks.download import download
 from tasks.errors import BadInput
 from tasks.manifest import cell_sections, data_section
-from tasks.moments import kept, read_again, shown
+from tasks.moments import kept, length, read_again, shown
 from tasks.report import render_html
 from tasks.schema import parse
 from tasks.search import inner_splits
@@ -28,6 +29,7 @@ from tasks.values import ConversionRule, ExperimentResult, MethodResult, Split
 RULE = ConversionRule("fraud", "yes", time="day")
 QUARTER = HeldOut.of(0.25, 3)
 FEW = settings(max_examples=80, deadline=None)
+DAY = np.timedelta64(1, "D")
 
 
 def payments(n=600, days=200, seed=0):
@@ -193,7 +195,10 @@ class TestColumn:
             assert (one.X_sha256, one.y_sha256) == (dataset.X_sha256, dataset.y_sha256)
             assert one.sha256 != dataset.sha256
         assert data_section(dataset)["conversion"]["time"] == "day"
-        assert "time" not in data_section(plain)["conversion"], "earlier manifests have none"
+        assert not {"time", "gap"} & set(data_section(plain)["conversion"]), "earlier manifests have none"
+        apart = convert.fn(dataset.raw, replace(RULE, gap="30d"))
+        assert apart.sha256 == dataset.sha256 and data_section(apart)["conversion"]["gap"] == "30d"
+        assert apart.provenance.rule == f"{dataset.provenance.rule}, later by 30d or more"
 
     def test_rows_that_are_left_out_take_their_times_along(self, tmp_path):
         frame = payments().astype({"day": str})
@@ -223,11 +228,122 @@ class TestColumn:
             ({"time": " "}, "expected a column's name, got blanks. Name it, or leave time out"),
             ({"time": "day", "drop": ["day"]}, "Expected the time 'day' outside of drop"),
             ({"time": "day", "group": "day"}, "Expected two columns as group and time"),
+            ({"gap": "30d"}, "Expected a time with the gap 30d, got none"),
+            ({"gap": 7}, "Expected a time with the gap 7, got none"),
         ):
             with pytest.raises(BadInput, match=words):
                 parse(DatasetConfig, {"source": "a.csv"} | tree, "c")
         with pytest.raises(ValueError, match="Expected repeats: 1 with the time of payments, got 2"):
             config_of(repeats=2)
+
+
+class TestGap:
+    @pytest.mark.parametrize(
+        ("given", "meant"),
+        [("30d", "30d"), (" 12h ", "12h"), ("90 min", "90 min"), (7, 7.0), ("7.5", 7.5), (None, None)],
+    )
+    def test_a_config_has_a_length_of_time_or_a_number(self, given, meant):
+        found = parse(DatasetConfig, {"source": "a.csv", "time": "day", "gap": given}, "c")
+        assert found.gap == meant and type(found.gap) is type(meant)
+        assert parse(DatasetConfig, {"source": "catalogue:wine", "time": "x", "gap": given}, "c").published_key is None
+
+    @pytest.mark.parametrize(
+        "given",
+        ["a month", "", "0d", "-3d", "9999999d", 0, -1, "-1", True, "nan", ".inf", "1e400", [], 10**400],
+    )
+    def test_what_is_no_length_is_refused(self, given):
+        with pytest.raises(BadInput, match=r"gap: expected a length of time such as 30d, 12h, .* got '"):
+            parse(DatasetConfig, {"source": "a.csv", "time": "day", "gap": given}, "c")
+
+    def test_lengths_are_what_pandas_takes_them_for(self):
+        for text in ("30d", "2w", "12h", "90min", "45s", "1.5h", "0.25 d"):
+            assert length(text) == pd.Timedelta(text).to_timedelta64()
+
+    @pytest.mark.parametrize(
+        ("day", "gap", "words"),
+        [
+            (
+                "date",
+                30.0,
+                "expected a gap with a unit, such as 30d, for 'day' has dates; got 30. Write it as the column",
+            ),
+            ("number", "30d", "expected a number as gap, for 'day' has numbers; got 30d. Write it as the column"),
+        ],
+    )
+    def test_it_is_counted_as_the_column_counts_time(self, tmp_path, day, gap, words):
+        frame = payments()
+        frame["day"] = frame["day"] if day == "date" else frame["day"].dt.dayofyear
+        with pytest.raises(BadInput, match=words):
+            dataset_of(frame, tmp_path / "a.csv", replace(RULE, gap=gap))
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=8, max_size=80),
+        st.integers(1, 12),
+        st.booleans(),
+        st.sampled_from([later_splits, span_splits]),
+    )
+    @FEW
+    def test_no_row_that_trains_is_near_one_that_is_tested(self, rows, gap, dated, divide):
+        """And all others train that would without a gap; the rows tested are the same."""
+        moments, positive = np.array(rows).T
+        y, apart = np.where(positive, 1, -1), gap
+        times = moments.astype(float)
+        if dated:
+            times, apart = np.datetime64("2024-01-01", "us") + moments * DAY, gap * DAY
+        try:
+            whole = divide(y, 2, times)
+        except BadInput:
+            return
+        kept = [[i for i in part.train if min(abs(moments[i] - moments[part.test])) >= gap] for part in whole]
+        kept = [
+            [i for i in train if moments[i] <= moments[part.test].min() or moments[i] >= moments[part.test].max()]
+            for train, part in zip(kept, whole, strict=True)
+        ]
+        if any(len(set(y[train])) < 2 for train in kept):
+            with pytest.raises(BadInput, match="Use fewer folds, a shorter gap, a finer time"):
+                divide(y, 2, times, None, apart)
+            return
+        for part, one, train in zip(divide(y, 2, times, None, apart), whole, kept, strict=True):
+            np.testing.assert_array_equal(part.test, one.test)
+            np.testing.assert_array_equal(part.train, train)
+
+    def test_it_stands_between_all_that_trains_and_is_tested(self, tmp_path):
+        """Folds, the last model and the rows held out, and inner folds; with groups, too."""
+        for group in (None, "customer"):
+            rule = replace(RULE, gap="10d", group=group)
+            dataset = dataset_of(payments(2000), tmp_path / "payments.csv", rule)
+            table, refit = load(dataset), all_rows(dataset, QUARTER)
+            parts = split.fn(dataset, 3, 1, 5, False, QUARTER)
+            for part in (*parts, refit):
+                assert table.times[part.test].min() - table.times[part.train].max() == 10 * DAY
+            assert all(table.times[part.test].max() <= table.times[refit.test].min() - 10 * DAY for part in parts)
+            inside = table.rows(refit.train)
+            for divide_ in (inner_splits, calibration_splits):
+                for part in divide_(inside, config_of(), 7):
+                    near = abs(inside.times[part.train][:, None] - inside.times[part.test]).min()
+                    assert near == 10 * DAY
+        alone = all_rows(convert.fn(dataset.raw, replace(RULE, gap="10d")))
+        assert len(alone.train) == 2000, "the last model is trained on all rows where none is held out"
+
+    def test_folds_that_it_leaves_nothing_to_are_refused(self, tmp_path):
+        dataset = dataset_of(payments(), tmp_path / "a.csv", replace(RULE, gap="150d"))
+        with pytest.raises(BadInput, match=r"that may train for those tested .* Use fewer folds, a shorter gap,"):
+            split.fn(dataset, 3, 1, 0)
+        words = "beside the 25% held out and what is kept together with them, or in the gap before them, got 0 positive"
+        with pytest.raises(BadInput, match=words):
+            split.fn(dataset, 3, 1, 0, False, QUARTER)
+
+    def test_a_finding_tells_how_many_rows_it_takes(self, tmp_path):
+        dataset = dataset_of(payments(2000), tmp_path / "payments.csv", replace(RULE, gap="10d"))
+        (found,) = (f for f in check.fn(dataset, 3, 1, 0, False, QUARTER) if f.kind == "time")
+        times, taken = load(dataset).times, []
+        for part in split.fn(dataset, 3, 1, 0, False, QUARTER):
+            first = times[part.test].min()
+            taken.append(((times > first - 10 * DAY) & (times < first)).sum())
+        words = (
+            f"With a gap of 10d, {min(taken)} to {max(taken)} rows before those that a fold tests train nothing for it."
+        )
+        assert words in found.message and min(taken) > 50
 
 
 def later(times, *parts):
