@@ -17,6 +17,7 @@ from tasks.classes import shortened
 from tasks.convert import convert, feature_name, load
 from tasks.errors import BadInput
 from tasks.moments import in_words, shown
+from tasks.readers import DOTS
 from tasks.split import NOTHING, HeldOut, far, row_keys, split
 from tasks.stage import stage
 from tasks.values import ConversionRule, Dataset, Finding, RawFile, Split, Table
@@ -635,7 +636,8 @@ def text_column(name: str, column: pd.Series, time: str | None = None) -> Findin
             f"{count:,} different values are numbers. Mend those, or leave the cells empty if they are missing."
         )
         return Finding("text_column", "warning", message, count, (name,))
-    dressed = [word for word in words if _is_dressed_number(word)]
+    # where all are numbers, they are texts for the dots of some, which may divide thousands
+    dressed = [word for word in words if _is_dressed_number(word)] if words else [*filter(DOTS.fullmatch, values)]
     if len(dressed) > (1.0 - FEW_WORDS) * len(words):
         message = (
             f"Column '{name}' is read as text, but its values look like numbers that are written with separators or "

@@ -216,8 +216,8 @@ class _Findings:
         return labels
 
     def mixed(self) -> frozenset[int]:
-        """Return the columns that are numbers in one piece and something else in another, or of ambiguous marks."""
-        unclear = {i for i, marks in self.marks.items() if marks >= readers.AMBIGUOUS}
+        """Return the columns that are numbers in one piece and something else in another, or of unclear marks."""
+        unclear = readers.unclear(self.marks)
         return frozenset(i for i, kinds in self.positions.items() if len(kinds) > 1 or i in unclear)
 
     def as_survey(self) -> Survey:

@@ -37,7 +37,7 @@ from tasks.files import CHUNK, brief, open_plain, replacing, sha256_or_reason
 from tasks.manifests import find_run, read_manifest
 from tasks.models import KeptModel, load_ranker
 from tasks.preprocess import known_texts
-from tasks.readers import AMBIGUOUS, Marks, RawTable
+from tasks.readers import Marks, RawTable, unclear, unclear_numbers
 from tasks.runs import PARENT
 from tasks.values import ConversionRule, RawFile
 
@@ -414,21 +414,16 @@ def read_rows(model: KeptModel, raw: RawFile, fit: Fit, rows: int = chunks.ROWS)
     for piece in chunks.pieces(raw, fit.rule, rows, fit.texts):
         for place, found in piece.marks.items():
             marks[place] |= found  # of all rows so far: in how many pieces they come is not to matter
-        _refuse_ambiguous(model, piece, marks, raw.path.name)
+        _refuse_unclear(model, piece, marks, raw.path.name)
         yield _frame(model, piece, raw.path.name) if model.columns else _matrix(model, fit.base, piece, raw.path.name)
 
 
-def _refuse_ambiguous(model: KeptModel, piece: RawTable, marks: Marks, file: str) -> None:
+def _refuse_unclear(model: KeptModel, piece: RawTable, marks: Marks, file: str) -> None:
     """Refuse a column of numbers of which nobody can tell what its dots mean."""
     names = unique_names([str(name) for name in piece.X.columns]) if marks else []
-    odd = [
-        name for place, name in enumerate(names) if model.columns.get(name) == "number" and marks[place] >= AMBIGUOUS
-    ]
-    if odd:
-        raise BadInput(
-            f"{file}: expected numbers with one decimal mark in column '{odd[0]}', got commas as in 999,50 and dots as "
-            "in 1.234, which may divide thousands. Write all of them in one way."
-        )
+    numbers = {place: marks[place] for place, name in enumerate(names) if model.columns.get(name) == "number"}
+    if odd := unclear(numbers):
+        raise unclear_numbers(names[min(odd)], file)
 
 
 def _frame(model: KeptModel, piece: RawTable, file: str) -> pd.DataFrame:

@@ -51,13 +51,12 @@ csv.field_size_limit(2**31 - 1)
 
 SAMPLE = 200  # records that header and delimiter are judged by
 HEAD = 200_000  # characters that hold them, or one line that is longer
-_DECIMAL_COMMA, _DOTS = re.compile(r"[+-]?[0-9]+,[0-9]+"), re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+")
+_DECIMAL_COMMA, DOTS = re.compile(r"[+-]?[0-9]+,[0-9]+"), re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+")
 _EXCELS_LINE = re.compile(r'"?sep=(.)"?(?=\n)', re.IGNORECASE)
 _SVMLIGHT_PAIR = re.compile(r"(?:qid|[0-9]+):[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
 
-Marks = Mapping[int, frozenset[str]]
-AMBIGUOUS = frozenset({"decimal comma", "dots"})  # 999,50 and 1.234 in one column: is that 1234, or 1 and a bit?
+Marks = Mapping[int, frozenset[str]]  # of columns by position: "comma" and "dots" of some values, "words" of others
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class RawTable:
     named: bool = True  # False: the columns' names are ours, for the file has none
     rows_before: int = 0  # of a piece of a table
     index_base: int | None = None  # svmlight's: whether its features count from 0 or 1
-    marks: Marks = field(default_factory=dict)  # CSV's: which of AMBIGUOUS the numbers of columns by position have
+    marks: Marks = field(default_factory=dict)  # of a CSV file with semicolons
 
     def place(self, row: int) -> str:
         """Return where a row stands in the file, in words."""
@@ -80,12 +79,12 @@ class RawTable:
 
 
 def read(
-    raw: RawFile, delimiter: str | None = None, drop: tuple[str, ...] = (), as_spelt: str | None = None
+    raw: RawFile, delimiter: str | None = None, drop: tuple[str, ...] = (), as_spelt: tuple[str, ...] = ()
 ) -> RawTable:
     """Return the table in a raw file; ``delimiter`` is that of a CSV file, detected if None.
 
-    Columns in ``drop`` are there, but a Parquet file's may be empty: they need not be of a type that can be read. The
-    column ``as_spelt`` of a CSV file is one of texts whatever it holds.
+    Columns in ``drop`` are there, but a Parquet file's may be empty: they need not be of a type that can be read. Those
+    ``as_spelt`` of a CSV file are texts whatever they hold.
     """
     if raw.format == "csv":
         return read_csv(raw.path, delimiter, as_spelt)
@@ -104,7 +103,7 @@ def read(
 # CSV --------------------------------------------------------------------------------------------------------------
 
 
-def read_csv(path: Path, delimiter: str | None = None, as_spelt: str | None = None) -> RawTable:
+def read_csv(path: Path, delimiter: str | None = None, as_spelt: tuple[str, ...] = ()) -> RawTable:
     """Return a delimited text file's table; delimiter and header are detected, ragged rows refused.
 
     Without a header the columns are called column_1, column_2, …
@@ -126,7 +125,7 @@ def read_csv(path: Path, delimiter: str | None = None, as_spelt: str | None = No
     lines = np.array(starts[header:], dtype=np.int64)
     body = text.split("\n", lines[0] - 1)[-1] if len(lines) else ""
     del text  # as large as all that follows
-    spelt = frozenset(i for i, name in enumerate(names) if as_spelt == (name or f"column_{i + 1}"))
+    spelt = frozenset(i for i, name in enumerate(names) if (name or f"column_{i + 1}") in as_spelt)
     frame, marks = parse_records(body, delimiter, len(names), path.name, lines, spelt=spelt)
     frame.columns = names
     return RawTable(frame, lines=lines, named=header, marks=marks)
@@ -291,7 +290,7 @@ def parse_records(
     """Return the columns of records that are known to have ``width`` values each, and what marks their numbers have.
 
     A column is what all of its values allow; one in ``spelt`` holds texts. Of a piece of a table ``texts`` are the
-    columns that are texts whatever the piece holds of them; those of AMBIGUOUS marks are texts anyway.
+    columns that are texts whatever the piece holds of them; those of `unclear` marks are texts anyway.
     """
     if not len(lines):
         return pd.DataFrame({i: np.empty(0) for i in range(width)}), {}
@@ -310,11 +309,17 @@ def parse_records(
         raise BadInput(f"{name}: expected {len(lines)} rows, got {len(frame)}. Check the quotes in the file.")
     marks: Marks = {}
     if delimiter == ";":
-        # what is a number here may have a decimal comma in another piece
-        numbers = [] if texts is None else [i for i in frame if frame[i].dtype == np.float64]
-        unread = parse(numbers) if numbers else frame
-        marks = {i: _marks(unread[i]) for i in frame}
-    as_texts = {*(texts or ()), *spelt, *(i for i, found in marks.items() if found >= AMBIGUOUS)}
+        marks = {i: _marks(frame[i]) for i in frame}
+        numbers = [i for i in frame if frame[i].dtype == np.float64]
+        if numbers and (texts is not None or _has_commas(marks)):  # in this piece, or it may be in another one
+            unread = parse(numbers)[numbers]
+            marks |= {i: _marks(unread[i]) for i in numbers}
+            if texts is None:
+                for i in unclear(marks) & {*numbers}:
+                    frame[i] = unread[i]
+    # of the other columns a piece tells too little: their commas may be words' by what another piece holds
+    odd = unclear(marks) if texts is None else frozenset(i for i in marks if unclear({i: marks[i]}))
+    as_texts = {*(texts or ()), *spelt, *odd}
     return pd.DataFrame({i: _tidy(frame[i], delimiter == ";", i in as_texts) for i in frame}), marks
 
 
@@ -336,10 +341,24 @@ def _parse_csv(body: str, delimiter: str, width: int, texts: Iterable[int]) -> p
 
 
 def _marks(column: pd.Series) -> frozenset[str]:
-    """Return which of the AMBIGUOUS marks a column's numbers have."""
+    """Return which marks the values of a column have."""
     values = [value.strip() for value in column.unique() if isinstance(value, str)] if column.dtype == object else []
-    patterns = {"decimal comma": _DECIMAL_COMMA, "dots": _DOTS}
-    return frozenset(mark for mark, pattern in patterns.items() if any(map(pattern.fullmatch, values)))
+    patterns = {"comma": _DECIMAL_COMMA, "dots": DOTS}
+    found = {mark for mark, pattern in patterns.items() if any(map(pattern.fullmatch, values))}
+    plain = (value.replace(".", "").replace(",", ".") if "," in value else value for value in values)
+    if not all(value in MISSING or _is_number(value) for value in plain):
+        found.add("words")
+    return frozenset(found)
+
+
+def _has_commas(marks: Marks) -> bool:
+    return any("comma" in found and "words" not in found for found in marks.values())
+
+
+def unclear(marks: Marks) -> frozenset[int]:
+    """Return the columns in which nobody can tell what 1.234 is, for they or other numbers have commas, as 999,50."""
+    commas = _has_commas(marks)
+    return frozenset(i for i, found in marks.items() if "dots" in found and (commas or "comma" in found))
 
 
 def _tidy(column: pd.Series, decimal_comma: bool, is_text: bool) -> pd.Series:
@@ -360,6 +379,14 @@ def _tidy(column: pd.Series, decimal_comma: bool, is_text: bool) -> pd.Series:
     table = np.empty(len(texts) + 1, dtype=object)
     table[:-1] = texts
     return pd.Series(table[codes], index=column.index)  # code -1, missing, is the last entry: None
+
+
+def unclear_numbers(name: str, file: str) -> BadInput:
+    """Return the error for a column of `unclear` marks that has to have numbers."""
+    return BadInput(
+        f"{file}: expected numbers with one decimal mark in column '{name}', got dots as in 1.234, which may divide "
+        "thousands, for there are commas as in 999,50 too. Write all numbers of the file in one way."
+    )
 
 
 # Parquet ----------------------------------------------------------------------------------------------------------

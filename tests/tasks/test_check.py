@@ -191,6 +191,16 @@ def test_numbers_in_dress_are_no_identifiers(checked, write):
     assert "numbers that are written with separators or units" in finding.message and amounts[0] in finding.message
 
 
+def test_thousands_of_a_file_with_decimal_commas_are_no_identifiers(tmp_path):
+    places = np.random.default_rng(0).integers(700, 1500, size=150)
+    frame = noise(150).assign(places=[f"{v:,}".replace(",", ".") for v in places])
+    frame.to_csv(tmp_path / "d.csv", sep=";", decimal=",", index=False)
+    dataset = convert.fn(download.fn("d", str(tmp_path / "d.csv")), ConversionRule("y"))
+    (finding,) = (f for f in check.fn(dataset, 3, 1, 0) if f.kind == "text_column")
+    assert finding.columns == ("places",) and "('1.380')" in finding.message
+    assert "numbers that are written with separators or units" in finding.message
+
+
 @pytest.mark.parametrize("write", ["C{}", "{}-2024", "v1.{}", "12:{}"])
 def test_what_holds_digits_is_no_number_yet(checked, write):
     finding = checked(noise(150).assign(code=[write.format(i) for i in range(150)]))["text_column"]

@@ -105,6 +105,10 @@ class TestTheWhole:
             "a;y\n" + "1.5;0\n" * 300 + "999,5;1\n",  # nobody groups by one digit: numbers
             "a;y\n" + "1.234;0\n" * 300 + "1.5;1\n",
             "a;y\n" + "1.234,50;0\n" * 300 + "2,5;1\n",
+            "a;b;y\n" + "1;1.234;0\n" * 300 + "2,5;999;1\n",  # 1.234 of b is a text, for numbers have commas
+            "a;b;y\n" + "2,5;7;0\n" * 300 + "1;1.234;1\n",
+            "a;b;y\n" + "2,5;1.234;0\n" * 300 + "x;999;1\n",  # it is a number, for only words have
+            "a;b;y\n" + "x;1.234;0\n" * 300 + "2,5;999;1\n",
         ],
     )
     def test_of_tables(self, text, rows, tmp_path):

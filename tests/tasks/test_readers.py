@@ -251,6 +251,21 @@ def test_commas_and_dots_in_one_column_are_not_guessed_at(tmp_path):
     assert column("1.234", "12.500") == [1.234, 12.5]
 
 
+@pytest.mark.parametrize("kind", ["1,5", "1.234,50", " 1,5 "])
+def test_dots_are_not_guessed_at_where_numbers_of_another_column_have_commas(tmp_path, kind):
+    """A spreadsheet that writes 0,5 writes a thousand as 1.000: as a number it would be less than 999."""
+    text = f"price;places;n;day\n{kind};999;1;01.05.2024\n2,5;1.000;2;02.05.2024\n"
+    found = readers.read_csv(write(tmp_path, text)).X
+    assert found["places"].tolist() == ["999", "1.000"] and found["n"].tolist() == [1, 2]
+    plain = readers.read_csv(write(tmp_path, text.replace(",", "."))).X if "." not in kind else None
+    assert plain is None or plain["places"].tolist() == [999, 1]
+
+
+def test_commas_in_a_column_of_words_say_nothing_of_numbers(tmp_path):
+    text = "sizes;weight\n1,2;1.234\nall;12.500\n"
+    assert readers.read_csv(write(tmp_path, text)).X["weight"].tolist() == [1.234, 12.5]
+
+
 def test_what_is_no_parquet_file_is_told_in_whole_sentences(tmp_path):
     told = refusal(readers.read_parquet, write(tmp_path, b"PAR0" * 80, "junk.parquet"))
     assert told.startswith("junk.parquet: expected a Parquet file, got: ") and ".." not in told
