@@ -5,6 +5,7 @@ process tells Prefect of its end; if this process is, the next command does.
 """
 
 import os
+import re
 import stat
 import tempfile
 import time
@@ -204,7 +205,8 @@ class Serving:
             state = found.state
             if state is None or not state.is_final():
                 state = crash(self.client, found, reason)
-            told = f"{(state.name or state.type).lower()}: {state.message or 'no reason was given'}"
+            message = re.sub(r"^Flow run encountered an exception: \w+: ", "", state.message or "no reason was given")
+            told = f"{(state.name or state.type).lower()}: {message}"
         except ObjectNotFound:
             told = f"deleted from Prefect while it ran; {reason}"
         del self.running[run_id]

@@ -26,7 +26,7 @@ from tasks.dates import gap_of, read_times
 from tasks.errors import BadInput, RunFailed, nearest
 from tasks.files import brief, sha256_or_reason
 from tasks.moments import in_words
-from tasks.readers import MISSING, RawTable, read
+from tasks.readers import MISSING, RawTable, read, unclear, unclear_numbers
 from tasks.stage import stage
 from tasks.values import ConversionRule, Dataset, Layout, Provenance, RawFile, Table
 
@@ -133,7 +133,7 @@ def load(dataset: Dataset) -> Table:
 def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     """Return arrays and classes; the last few are kept, for every stage of every method asks for the same ones."""
     _refuse_changed(raw)
-    raw_table = read(raw, rule.delimiter, rule.drop, rule.group)
+    raw_table = read(raw, rule.delimiter, rule.drop, tuple(rule.roles.values()))
     if raw_table.X.shape[0] == 0:
         raise BadInput(f"{raw.path.name}: expected rows of data, got none. Give a file with rows.")
     if isinstance(raw_table.X, pd.DataFrame):
@@ -291,13 +291,13 @@ def refuse_target(rule: ConversionRule, file: str) -> None:
         )
 
 
-def _plain_whole(text: str | None) -> str | None:
+def _plain_whole(text: str | None, point: str = ".") -> str | None:
     """Return the text of a whole number without zeros in front or a point behind, any other as it is.
 
-    >>> _plain_whole("0017.0"), _plain_whole("1E5"), _plain_whole("17b")
-    ('17', '1E5', '17b')
+    >>> _plain_whole("0017.0"), _plain_whole("1E5"), _plain_whole("17b"), _plain_whole("17,0", ".,")
+    ('17', '1E5', '17b', '17')
     """
-    whole = re.fullmatch(r"([+-]?[0-9]{1,4000})(?:\.0*)?", text) if text is not None else None
+    whole = re.fullmatch(rf"([+-]?[0-9]{{1,4000}})(?:[{point}]0*)?", text) if text is not None else None
     return str(int(whole[1])) if whole else text
 
 
@@ -308,7 +308,10 @@ def _divided(
     groups = None if rule.group is None else _groups(rule.group, table, file, kept)
     if rule.time is None:
         return groups, None
-    return groups, read_times(_named_column(table, rule.time), kept, rule.time, file, table.place)
+    if _position(table, rule.time) in unclear(table.marks):
+        raise unclear_numbers(rule.time, file)
+    column, commas = _named_column(table, rule.time), bool(table.marks)
+    return groups, read_times(column, kept, rule.time, file, table.place, commas)
 
 
 def _groups(group: str, table: RawTable, file: str, kept: np.ndarray) -> np.ndarray:
@@ -318,7 +321,7 @@ def _groups(group: str, table: RawTable, file: str, kept: np.ndarray) -> np.ndar
     files of all formats. So a later version of the file has the same numbers for it.
     """
     codes, values = pd.factorize(_named_column(table, group))
-    texts = [_plain_whole(label_text(value)) for value in values]
+    texts = [_plain_whole(label_text(value), ".," if table.marks else ".") for value in values]
     missing = np.array([text is None or text in MISSING for text in texts] + [True])[codes] & kept
     if missing.any():
         raise BadInput(
@@ -330,7 +333,11 @@ def _groups(group: str, table: RawTable, file: str, kept: np.ndarray) -> np.ndar
 
 
 def _named_column(table: RawTable, name: str) -> pd.Series:
-    return table.X.iloc[:, unique_names([str(name) for name in table.X.columns]).index(name)]
+    return table.X.iloc[:, _position(table, name)]
+
+
+def _position(table: RawTable, name: str) -> int:
+    return unique_names([str(name) for name in table.X.columns]).index(name)
 
 
 def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes:

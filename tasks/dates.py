@@ -60,7 +60,14 @@ def _moments(read: pd.Series, texts: pd.Series) -> pd.Series:
     return read.dt.tz_localize(None).astype("datetime64[us]").reindex(texts.index)
 
 
-def read_times(column: pd.Series, wanted: np.ndarray, name: str, file: str, place: Callable[[int], str]) -> np.ndarray:
+def read_times(
+    column: pd.Series,
+    wanted: np.ndarray,
+    name: str,
+    file: str,
+    place: Callable[[int], str],
+    decimal_comma: bool = False,
+) -> np.ndarray:
     """Return when each row is from: datetime64[us] where the column has dates, else float64.
 
     Rows that are not ``wanted`` may have any value, or none.
@@ -68,7 +75,8 @@ def read_times(column: pd.Series, wanted: np.ndarray, name: str, file: str, plac
     Raises
     ------
     BadInput
-        If a row has no date and no number, or dates are of several forms, or can be read in more ways than one.
+        If a row has no date and no number, or dates are of several forms, or can be read in more ways than one, or
+        numbers are not in the order of time.
     """
     if isinstance(column.dtype, pd.ArrowDtype):
         column = column.array.__arrow_array__().to_pandas()
@@ -80,7 +88,7 @@ def read_times(column: pd.Series, wanted: np.ndarray, name: str, file: str, plac
     else:
         times = plain_column(column)
         if times.dtype == object:
-            times = _written_times(pd.Series(times), name, file, place)
+            times = _written_times(pd.Series(times), name, file, place, decimal_comma)
     strange = ~np.isfinite(times) & wanted
     if strange.any():
         raise BadInput(
@@ -89,7 +97,7 @@ def read_times(column: pd.Series, wanted: np.ndarray, name: str, file: str, plac
             "the file."
         )
     if times.dtype.kind == "f":
-        _refuse_year_months(times[wanted], name, file)
+        _refuse_disorder(times[wanted], name, file)
     return times
 
 
@@ -113,15 +121,21 @@ def gap_of(rule: ConversionRule, times: np.ndarray, file: str) -> Length:
     return gap
 
 
-def _written_times(column: pd.Series, name: str, file: str, place: Callable[[int], str]) -> np.ndarray:
+def _written_times(
+    column: pd.Series, name: str, file: str, place: Callable[[int], str], decimal_comma: bool
+) -> np.ndarray:
     """Return what texts say as dates, which all have to be of one form and to be read in one way, or as numbers."""
     texts = column.map(lambda value: None if (text := str(value).strip()) in MISSING else text, na_action="ignore")
     given = texts.dropna().astype(str)
+    if decimal_comma:
+        given = given.mask(given.str.fullmatch(r"[+-]?[0-9]+,[0-9]+"), given.str.replace(",", "."))
     if given.str.fullmatch(NUMBER).all():
-        return texts.astype(np.float64).to_numpy() + 0.0  # -0.0 and 0.0 are one time
+        _refuse_short_fractions(given, name, file)
+        return given.astype(np.float64).reindex(texts.index).to_numpy() + 0.0  # -0.0 and 0.0 are one time
     ways = [way[given.index] for way in readings(given)]
     whole = [way for way in ways if way.notna().all()]
     if whole and (whole[0] == whole[-1]).all():
+        _refuse_some_zones(given, name, file, place)
         return whole[0].reindex(texts.index).to_numpy("datetime64[us]")
     if whole:
         row = (whole[0] != whole[1]).idxmax()
@@ -142,19 +156,74 @@ def _is_date(text: str) -> bool:
     return any(re.fullmatch(form, text) for form in _FORMS)
 
 
-def _refuse_year_months(times: np.ndarray, name: str, file: str) -> None:
-    """Refuse numbers that were meant as year and month, and are not in their order: 2024.10 is 2024.1, before 2024.2.
+def _refuse_some_zones(given: pd.Series, name: str, file: str, place: Callable[[int], str]) -> None:
+    """Refuse times of day some of which are of a zone, and others of who knows which."""
+    clocks = given[given.str.contains(r"[T ][0-9]")]
+    zoned = clocks.str.contains(r"[T ][0-9:.]+(?:Z| ?[+-][0-9:]+)$")
+    if zoned.any() and not zoned.all():
+        row = (~zoned).idxmax()
+        raise BadInput(
+            f"{file}, {place(row)}: expected a time zone in every '{name}', or in none, got '{clocks[row]}' beside "
+            f"'{clocks[zoned.idxmax()]}'. Write all with their zones."
+        )
 
-    2024.01 to 2024.12 are in order. 1.2024 to 12.2024 are months before years.
-    """
-    values = np.unique(times)[:BEGINNING]
+
+def _refuse_short_fractions(given: pd.Series, name: str, file: str) -> None:
+    """Refuse 2024.9 with 2024.10, months or weeks, which as numbers come in another order."""
+    fractions = given.str.extract(r"^(?:19|20)[0-9]{2}\.([0-9]{1,2})$", expand=False)
+    long, tens = fractions.str.len() == 2, fractions.str.endswith("0", na=False)
+    if fractions.notna().all() and (~long).any() and (long & tens).any():
+        raise _out_of_order(given[(~long).idxmax()], given[(long & tens).idxmax()], name, file)
+
+
+def _refuse_disorder(times: np.ndarray, name: str, file: str) -> None:
+    """Refuse numbers that look like dates and are not in their order, or are of two units."""
+    values = np.unique(times)
+    if len(values) < 2:
+        return
+    if _year_months(values[:BEGINNING]) or _days_first(values) or _unpadded(values):
+        raise _out_of_order(f"{values[0]:.10g}", f"{values[-1]:.10g}", name, file)
+    apart = values[1:] > 300 * values[:-1]
+    if values[0] >= 1e8 and apart.any():  # from 1973 on no two neighbours of one unit are
+        raise BadInput(
+            f"{file}: expected one unit of time '{name}', got {values[0]:.15g} and {values[-1]:.15g}, which may be "
+            "seconds and milliseconds. Write all in one."
+        )
+
+
+def _out_of_order(one: str, other: str, name: str, file: str) -> BadInput:
+    return BadInput(
+        f"{file}: expected numbers in the order of time, or dates, as time '{name}', got {one} and {other}: years with "
+        "months, weeks or days are in another order as such numbers. Write 2024-01, or 2024-01-05."
+    )
+
+
+def _year_months(values: np.ndarray) -> bool:
+    """Tell whether numbers are years and months, 2024.1 to 2024.12 or 1.2024 to 12.2024; 2024.01 to 2024.12 may be."""
     months = {f"{value:.10g}".partition(".")[2] for value in values}
     years_first = months <= MONTHS and bool(months & {"11", "12"}) and values[0] >= 1000 and values[-1] < 3000
-    months_first = np.array_equal(values, np.round(values, 4)) and all(
-        re.fullmatch(r"(?:[1-9]|1[0-2])\.(?:19|20)[0-9]{2}", f"{value:.4f}") for value in values
+    return years_first or (
+        np.array_equal(values, np.round(values, 4))
+        and all(re.fullmatch(r"(?:[1-9]|1[0-2])\.(?:19|20)[0-9]{2}", f"{value:.4f}") for value in values)
     )
-    if len(values) and (years_first or months_first):
-        raise BadInput(
-            f"{file}: expected numbers in the order of time, or dates, as time '{name}', got {values[0]:.10g} and the "
-            "like: a month and a year, as a number, are in another. Write 2024-01."
-        )
+
+
+def _days_first(values: np.ndarray) -> bool:
+    """Tell whether whole numbers are years behind months, or behind days and months: 31122024, 12312024, 122024."""
+    front, year = np.divmod(values, 10_000)
+    first, second = np.divmod(front, 100)
+    if front[0] == front[-1] or not ((year >= 1900) & (year < 2100) & (year == np.floor(year))).all():
+        return False
+    days = (_within(first, 31) and _within(second, 12)) or (_within(first, 12) and _within(second, 31))
+    return _within(front, 12) or days
+
+
+def _within(numbers: np.ndarray, most: int) -> bool:
+    return bool(((numbers >= 1) & (numbers <= most)).all())
+
+
+def _unpadded(values: np.ndarray) -> bool:
+    """Tell whether whole numbers are years with months or weeks behind them, 20249 and 202410."""
+    short = values < 100_000
+    inside = np.where(short, values // 10, values // 100)
+    return bool(short.any() and not short.all() and ((inside >= 1900) & (inside < 2100)).all())

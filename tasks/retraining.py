@@ -339,7 +339,7 @@ def meet_champion(
     fair = judge_unseen(champion, manifest, config, table, unseen)
     if not fair.passed:
         return Opponent(champion, held_out.test, (fair,), None)
-    if renamed := renamed_groups(champion, manifest, kept.row_keys, whole, keys):
+    if renamed := renamed_groups(champion, manifest, kept.trained, kept.row_keys, whole, keys):
         return Opponent(champion, held_out.test, (renamed,), None)
     scores = np.asarray(model.ranker.predict(as_trained(model, table.X)), dtype=np.float64)[unseen]
     earlier = manifest["folds"][-1].get("test", {}).get("auc")

@@ -145,15 +145,18 @@ def _fitted_everywhere(
 def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Split, ...]:
     """Return the divisions of training rows: into fewer folds where these do not go into as many.
 
-    None where they do not go into two. What is kept together may be the reason as well as a rare class.
+    None where they do not go into two. What is kept together may be the reason as well as a rare class. Rows of so few
+    times that they do not go into two spans are divided as if they had none.
     """
     most = min(config.validation.inner_folds, n_rare(train.y))
     together = kept_together(train, config.validation.grouped)
-    for folds in range(most, 1, -1):
-        with suppress(BadInput):
-            if train.times is not None:
-                return span_splits(train.y, folds, train.times, together, train.gap)
-            return make_splits(train.y, folds, 1, seed, together)
+    ways = [partial(make_splits, repeats=1, seed=seed, groups=together)]
+    if train.times is not None:
+        ways.insert(0, partial(span_splits, times=train.times, groups=together, gap=train.gap))
+    for divide in ways:
+        for folds in range(most, 1, -1):
+            with suppress(BadInput):
+                return divide(train.y, folds)
     return ()
 
 

@@ -282,8 +282,13 @@ def all_rows(dataset: Dataset, held_out: HeldOut = NOTHING, grouped: bool = Fals
     out = held_out.rows(table.X, table.groups, table.times)
     if held_out.share and len(np.unique(table.y[out])) < 2:
         remedy = "Raise validation.held_out, or give more rows"
-        if table.times is not None and not out.any():
+        if table.times is not None:
             remedy = "All are of one time: give a finer one"
+        if table.times is not None and out.any():
+            remedy = (
+                f"They are the newest, from {shown(table.times[out].min())} on. If their labels are not in yet, leave "
+                "them out of the file; else raise validation.held_out"
+            )
         raise BadInput(
             f"{dataset.name}: expected rows of both classes among the {held_out.share:.0%} held out, got "
             f"{(table.y[out] > 0).sum()} positive of {out.sum()}. {remedy}."

@@ -63,26 +63,39 @@ class KeySample:
 
 @dataclass(frozen=True)
 class Trained:
-    """What is kept of the rows that trained a model, where they have times: samples of their and their groups' keys."""
+    """What is kept of the rows that trained a model, where they have times: samples of their and their groups' keys.
+
+    And of the keys of all rows of that day, each with its group's.
+    """
 
     rows: KeySample
     groups: KeySample | None = None
+    pairs: KeySample | None = None  # earlier retrainings kept none
 
     @classmethod
     def of(cls, table: Table, rows: np.ndarray) -> "Trained":
-        """Return what is kept of some rows of a table."""
-        groups = None if table.groups is None else KeySample.of(table.groups[rows])
-        return cls(KeySample.of(lasting_keys(table.X)[rows]), groups)
+        """Return what is kept of the rows of a table that were trained on."""
+        keys = lasting_keys(table.X)
+        if table.groups is None:
+            return cls(KeySample.of(keys[rows]))
+        return cls(
+            KeySample.of(keys[rows]), KeySample.of(table.groups[rows]), KeySample.of(_paired(keys, table.groups))
+        )
 
     @classmethod
     def from_json(cls, text: str) -> "Trained":
         """Return what `as_json` wrote."""
-        found = json.loads(text)
-        return cls(KeySample.read(found["rows"]), KeySample.read(found["groups"]) if "groups" in found else None)
+        found = {name: KeySample.read(sample) for name, sample in json.loads(text).items()}
+        return cls(found["rows"], found.get("groups"), found.get("pairs"))
 
     def as_json(self) -> str:
-        """Return both samples as JSON."""
+        """Return the samples as JSON."""
         return json.dumps({name: sample.text for name, sample in vars(self).items() if sample is not None})
+
+
+def _paired(keys: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Return one key for each row and its group."""
+    return mixed(keys) ^ groups
 
 
 def unseen_rows(
@@ -231,26 +244,79 @@ def redated(
 
 
 def renamed_groups(
-    champion: Version, manifest: dict[str, Any], then: np.ndarray | None, whole: Table, keys: np.ndarray
+    champion: Version,
+    manifest: dict[str, Any],
+    trained: Trained | None,
+    then: np.ndarray | None,
+    whole: Table,
+    keys: np.ndarray,
 ) -> Judged | None:
-    """Tell that rows which a champion of groups held out are none that it would hold out: their groups are renamed.
+    """Tell that which groups a champion was trained on cannot be known, for they have other names today.
 
-    As many may be as today's rows have copies in other groups. ``then`` are the keys of the rows that it held out.
+    Or for rows have left the file of which it kept no groups. ``then`` are the keys of the rows that it held out,
+    ``keys`` of all rows of today.
     """
-    group = role_of(manifest, "group")
-    if then is None or group is None or role_of(manifest, "time") is not None or whole.groups is None:
+    if whole.groups is None:
         return None
-    out = _held_out_of(manifest).rows(whole.X, whole.groups)
+    group = role_of(manifest, "group")
+    if role_of(manifest, "time") is not None:
+        if trained is None:
+            return None
+        if group is None:
+            return _left_without_groups(champion, trained, keys)
+        moved = _moved_by_pairs(trained, then, whole, keys)
+    elif then is None or group is None:
+        return None
+    else:
+        moved = _moved_by_draw(_held_out_of(manifest), then, whole, keys)
+    if not moved:
+        return None
+    return failed(
+        "same_group",
+        f"{named(champion)} {moved}: the values of '{group}' are other ones than they were, so which rows it was "
+        "trained on cannot be told. Write them as they were.",
+    )
+
+
+def _moved_by_draw(rule: HeldOut, then: np.ndarray, whole: Table, keys: np.ndarray) -> str:
+    """Tell how many of the rows that were held out would be trained on by the same rule today.
+
+    An empty text if they are as many as may be by chance: as today's rows have copies in other groups.
+    """
+    out = rule.rows(whole.X, whole.groups)
     stays = np.isin(then, keys[out])
     crossed = int((np.isin(then, keys[~out]) & ~stays).sum())
     chance = float(np.isin(keys[out], keys[~out]).mean()) if out.any() else 0.0  # of a row's copy in another group
     if crossed <= max(RENAMED * (int(stays.sum()) + crossed), 3 + 2 * chance * len(then)):
+        return ""
+    return f"held out {len(then):,} rows, {crossed:,} of which it would be trained on by the same rule today"
+
+
+def _moved_by_pairs(trained: Trained, then: np.ndarray | None, whole: Table, keys: np.ndarray) -> str:
+    """Tell how many rows of the champion's day are of other groups today; of rows of today that have no copy.
+
+    An empty text if they are as many as may be by chance: as rows have copies.
+    """
+    if trained.pairs is None or whole.groups is None:
+        return ""
+    _, place, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    alone = counts[place] == 1
+    known = trained.rows.has(keys) if then is None else trained.rows.has(keys) | np.isin(keys, then)
+    found, told = trained.pairs.count(_paired(keys, whole.groups)[known & alone])
+    if told - found <= max(RENAMED * told, 3 + 2 * (1 - alone.mean()) * told):
+        return ""
+    return f"had {told:,} of today's rows that this can be told of, {told - found:,} of them in other groups"
+
+
+def _left_without_groups(champion: Version, trained: Trained, keys: np.ndarray) -> Judged | None:
+    """Tell that rows have left the file on which a champion was trained that knew of no groups."""
+    gone = 1 - float(np.isin(trained.rows.least, mixed(keys)).mean())
+    if gone <= REDATED:
         return None
     return failed(
         "same_group",
-        f"{named(champion)} held out {len(then):,} rows, {crossed:,} of which it would be trained on by the same rule "
-        f"today: the values of '{group}' are other ones than they were, so which rows it was trained on cannot be "
-        "told. Write them as they were.",
+        f"{named(champion)} was trained without a group, and {gone:.0%} of its training rows are no more in the data: "
+        "of which groups these were cannot be told. Put them back, or leave group out.",
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -604,6 +605,43 @@ class TestTimes:
         write(table[900:], file)
         opponent, held_out = meet("claims", by_day(file, "claims", group="client"), rule)
         assert table["client"].iloc[900:].iloc[opponent.rows].min() > 600 and len(opponent.rows) < len(held_out.test)
+
+    @pytest.mark.parametrize("first", [0, 550, 690])
+    def test_clients_of_other_names_are_noticed(self, tmp_path, monkeypatch, first):
+        """Of rows that the champion was trained on, held out or both: of the first 900 it held out the last 225."""
+        monkeypatch.chdir(tmp_path)
+        rule = ConversionRule("fraud", "yes", group="client", time="day")
+        table = of_days(1500).assign(client=np.random.default_rng(0).integers(0, 300, 1500))
+        file = write(table[:900])
+        assert retrain(by_day(file, "claims", group="client")).decision.promote
+        write(table[first:], file)
+        assert meet("claims", by_day(file, "claims", group="client"), rule)[0].contender is not None
+        write(table[first:].assign(client=lambda t: "K" + t["client"].astype(str)), file)
+        name, reason = told(meet("claims", by_day(file, "claims", group="client"), rule)[0])
+        found = int(re.search("had ([0-9]+) of today's rows that this can be told of, \\1 of them in other", reason)[1])
+        assert name == "same_group" and 210 <= found <= 900 - first, "some were neither trained on nor held out"
+
+    def test_a_row_that_moves_to_another_client_is_no_other_name(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        rule = ConversionRule("fraud", "yes", group="client", time="day")
+        table = of_days(900).assign(client=np.arange(900) // 3)
+        file = write(table)
+        assert retrain(by_day(file, "claims", group="client")).decision.promote
+        write(table.assign(client=table["client"].where(table.index % 5 > 0, 1000 + table["client"])), file)
+        assert meet("claims", by_day(file, "claims", group="client"), rule)[0].contender is not None
+
+    def test_of_a_champion_that_knew_no_clients_all_rows_have_to_be_there(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        rule = ConversionRule("fraud", "yes", group="client", time="day")
+        table = of_days(1500).assign(client=np.random.default_rng(0).integers(0, 1000, 1500))
+        file = write(table[:900])
+        assert retrain(by_day(file, "claims", drop=["client"])).decision.promote
+        write(table, file)
+        assert meet("claims", by_day(file, "claims", group="client"), rule)[0].contender is not None
+        write(table[300:], file)
+        name, reason = told(meet("claims", by_day(file, "claims", group="client"), rule)[0])
+        assert name == "same_group"
+        assert "was trained without a group, and 44% of its training rows are no more in the data" in reason
 
     @pytest.mark.parametrize("spoil", [lambda text: text[:100], lambda text: None])
     def test_without_what_the_champion_kept_of_its_rows_it_is_not_met(self, tmp_path, monkeypatch, spoil):

@@ -156,6 +156,15 @@ class TestColumn:
         rule = ConversionRule("ill", "yes", group="column_1")
         assert len(np.unique(load(convert.fn(download.fn("index", str(tmp_path / "index.csv")), rule)).groups)) == 2
 
+    def test_a_decimal_comma_makes_no_other_number_of_it(self, tmp_path):
+        ids, found = ["17", "18,0", "0019"], []
+        for mark in (",", ".", ""):
+            lines = [f"{one.replace(',', mark)};{i},5;{'yes' if i % 2 else 'no'}" for i, one in enumerate(ids)]
+            (tmp_path / "ids.csv").write_text("\n".join(["id;a;ill", *lines]))
+            rule = ConversionRule("ill", "yes", group="id")
+            found.append(load(convert.fn(download.fn("ids", str(tmp_path / "ids.csv")), rule)).groups.tolist())
+        assert found[0] == found[1] and found[2][1] != found[0][1], "180 is another"
+
     def test_it_is_part_of_the_digest(self, tmp_path, dataset):
         """Who is whose patient decides the folds, though features and labels are the same."""
         frame = visits()

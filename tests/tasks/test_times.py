@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from datetime import date
 from itertools import pairwise
 
 import numpy as np
@@ -131,8 +132,54 @@ class TestWritten:
         """2024.10 is 2024.1, and before 2024.2."""
         written = [text.format(year=year, month=month) for year in (2023, 2024) for month in range(1, 13)]
         for values in (written, [float(value) for value in written]):
-            with pytest.raises(BadInput, match=r"a month and a year, as a number, are in another\. Write 2024-01"):
+            with pytest.raises(BadInput, match=r"years with months, weeks or days .* Write 2024-01"):
                 times_of(values)
+
+    @pytest.mark.parametrize(
+        ("values", "words"),
+        [
+            (["2024.9", "2024.10"], "got 2024.9 and 2024.10: years with months, weeks or days are in another order"),
+            ([f"2024.{week}" for week in range(1, 53)], "got 2024.1 and 2024.10: years with months, weeks"),
+            ([20241, 20249, 202410], "got 20241 and 202410: years with months, weeks or days"),
+            ([202452, 20251], "got 20251 and 202452: years with"),
+            ([12024, 22024, 122023], "got 12024 and 122023: years with"),
+            ([1012024, 31122023], "got 1012024 and 31122023: years with"),
+            (["01312024", "02012024"], "got 1312024 and 2012024: years with"),
+            (
+                [1.7e9, 1.7e12],
+                "expected one unit of time 'day', got 1700000000 and 1700000000000, which may be seconds",
+            ),
+        ],
+    )
+    def test_numbers_in_another_order_than_time_are_refused(self, values, words):
+        for column in (values, [*map(str, values)]):
+            with pytest.raises(BadInput, match=re.escape(words)):
+                times_of(column)
+
+    def test_times_of_day_are_all_of_a_zone_or_none(self):
+        with pytest.raises(
+            BadInput, match="line 3: expected a time zone in every 'day', or in none, got '2024-01-05 11:00'"
+        ):
+            times_of(["2024-01-05T10:00Z", "2024-01-05 11:00", "2024-01-05"])
+        assert len(times_of(["2024-01-05T10:00-01:00", "2024-01-05"])) == 2, "a day has no hour to be of a zone"
+
+    @given(st.lists(st.dates(date(1990, 1, 1), date(2050, 12, 31)), min_size=2, max_size=50))
+    @FEW
+    def test_days_as_numbers_go_where_their_order_is_that_of_time(self, days):
+        """YYYYMMDD, YYYYMM, days since 1900 and seconds go; DDMMYYYY goes if it is in order, as within a month."""
+        days = sorted(days)
+        for form in ("%Y%m%d", "%Y%m"):
+            assert (np.diff(times_of([int(day.strftime(form)) for day in days])) >= 0).all()
+        for year, unit in ((1900, 1), (1970, 86_400), (1970, 86_400_000)):
+            since = [(day - date(year, 1, 1)).days * unit for day in days]
+            assert times_of(since).tolist() == since
+        for form in ("%d%m%Y", "%m%d%Y", "%m%Y"):
+            written = [int(day.strftime(form)) for day in days]
+            try:
+                times_of(written)
+            except BadInput:
+                continue
+            assert (np.diff(written) >= 0).all()
 
     @pytest.mark.parametrize(
         "values",
@@ -143,6 +190,10 @@ class TestWritten:
             [2023, 2024],
             [1.25, 2.2],
             [1.1234567, 1.2],
+            ["2024.25", "2024.5"],
+            [41_900, 42_000, 42_099],  # days since 1900, with four digits behind that might be years
+            [20_500, 21_000, 190_500],
+            [1e8, 2e9],
         ],
     )
     def test_numbers_in_the_order_of_time_are_times(self, values):
@@ -199,6 +250,17 @@ class TestColumn:
         apart = convert.fn(dataset.raw, replace(RULE, gap="30d"))
         assert apart.sha256 == dataset.sha256 and data_section(apart)["conversion"]["gap"] == "30d"
         assert apart.provenance.rule == f"{dataset.provenance.rule}, later by 30d or more"
+
+    def test_decimal_commas_and_thousands(self, tmp_path):
+        """Of a file with 0,5 nobody can tell whether 1.000 comes before 2."""
+        frame = payments().assign(day=np.arange(600) / 4 + 990)
+        frame.to_csv(tmp_path / "a.csv", sep=";", decimal=",", index=False)
+        dataset = convert.fn(download.fn("payments", str(tmp_path / "a.csv")), RULE)
+        np.testing.assert_array_equal(load(dataset).times, frame["day"])
+        frame["day"] = [f"{day:,.0f}".replace(",", ".") for day in frame["day"]]
+        frame.to_csv(tmp_path / "b.csv", sep=";", decimal=",", index=False)
+        with pytest.raises(BadInput, match=r"one decimal mark in column 'day', got dots as in 1\.234, which"):
+            convert.fn(download.fn("payments", str(tmp_path / "b.csv")), RULE)
 
     def test_rows_that_are_left_out_take_their_times_along(self, tmp_path):
         frame = payments().astype({"day": str})
@@ -399,6 +461,21 @@ class TestDivisions:
             for part in parts:
                 np.testing.assert_array_equal(np.sort([*part.train, *part.test]), np.arange(len(train.y)))
 
+    def test_rows_of_too_few_times_are_divided_as_if_they_had_none(self, tmp_path):
+        """Else nothing would be searched in a fold that trains on the first month alone, and nobody would know."""
+        frame = payments(900)
+        dataset = dataset_of(frame.assign(day=frame["day"].dt.strftime("%Y-%m")), tmp_path / "months.csv")
+        table = load(dataset)
+        parts = split.fn(dataset, 6, 1, 5)
+        one = table.rows(parts[0].train)
+        assert len(np.unique(one.times)) == 1
+        for divide_ in (inner_splits, calibration_splits):
+            inner = divide_(one, config_of(), 7)
+            assert len(inner) == 3 and sorted(i for part in inner for i in part.test) == list(range(len(one.y)))
+            assert all(len(np.unique(one.y[rows])) == 2 for part in inner for rows in (part.train, part.test))
+            two = divide_(table.rows(parts[1].train), config_of(), 7)
+            assert len(two) == 2, "two months are two spans"
+
     def test_a_customer_who_is_tested_trains_nothing(self, tmp_path):
         """With group and time there are both: later rows, of others."""
         rule = ConversionRule("fraud", "yes", group="customer", time="day")
@@ -452,8 +529,14 @@ class TestDivisions:
             BadInput, match=r"positive and 0 negative tested from 2024-\S+ to 2024-\S+\. Use fewer folds"
         ):
             split.fn(dataset_of(frame, tmp_path / "b.csv"), 2, 1, 0)
-        with pytest.raises(BadInput, match="expected rows of both classes among the 25% held out, got 0 positive of 0"):
+        with pytest.raises(BadInput, match=r"25% held out, got 0 positive of 0\. All are of one time: give a finer"):
             all_rows(dataset_of(payments().assign(day=7), tmp_path / "c.csv"), QUARTER)
+        with pytest.raises(
+            BadInput, match=r"newest, from 2024-06-\S+ on\. If their labels are not in yet, leave them out of the file"
+        ):
+            frame = payments()
+            frame["fraud"] = frame["fraud"].where(frame["day"] < "2024-04-01", "no")
+            all_rows(dataset_of(frame, tmp_path / "d.csv"), QUARTER)
 
     def test_the_order_of_the_file_does_not_count(self, tmp_path, dataset):
         turned = dataset_of(payments()[::-1], tmp_path / "turned.csv")
