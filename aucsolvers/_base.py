@@ -126,7 +126,11 @@ class BinaryScorer(FormerNames, ClassifierMixin, BaseEstimator):
         self.status_ = result.status if np.isfinite(self.objective_) else DIVERGED
         self.history_ = result.history
         if self.status_ == DIVERGED:
-            self._warn(f"objective {self.objective_:.3g}. Rescale the features, for example with StandardScaler")
+            named = [name for name in ("lam", "C", "lam1", "lam2") if hasattr(self, name)]
+            advice = (
+                f"Rescale the features, for example with StandardScaler, or set a less extreme {' or '.join(named)}"
+            )
+            self._warn(f"objective {self.objective_:.3g}. {advice}")
         elif self.status_ != CONVERGED:
             has_lam, most = hasattr(self, "lam"), getattr(self, "max_iter", None)
             advice = "Raise max_iter, raise tol, or raise lam" if has_lam else "Raise max_iter or tol"

@@ -18,9 +18,13 @@ class FormerNames:
 
 
 def check_positive(name, value):
-    """Return value as a float, or say that it must be a finite number above 0."""
+    """Return value as a float, or say that it must be a finite number above 0, and one that can be divided by."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < np.inf:
         raise ValueError(f"Expected {name} to be a finite number > 0, got {value!r}. Set {name} accordingly.")
+    if value < np.finfo(np.float64).tiny:
+        raise ValueError(
+            f"Expected {name} of 2.3e-308 or more, got {value!r}: 1 divided by it is infinite. Raise {name}."
+        )
     return float(value)
 
 

@@ -405,6 +405,8 @@ def reservoir_dual_bound(state, passes, *, lam, ratio):
     sum t/||w||^2, or that bound.
     """
     norm, total = float(state["w"] @ state["w"]), float(state["steps"][0])
+    if not np.isfinite(norm + total):
+        return 0.0
     heaviest = max(1.0, state["counts"].max() / max(1, state["members"].shape[1]))
     limit = ratio / (passes**2 * heaviest)
     factor = limit if total >= limit * norm else total / norm

@@ -314,10 +314,9 @@ def solve_linear_svm(
         _descend(run, run.point.alpha.copy(), rng, visits)
     # 2. Newton's steps. If rounding stops them short, descent goes on from there, and the better of the two counts.
     if not run.done:
-        gap = np.inf
-        while not run.done and run.point.gap < 0.5 * gap:  # what steps keep up to date drifts: once more, from afresh
-            gap = run.point.gap
-            _take_newton_steps(run)
+        _polish(run)
+        if not run.done:
+            _start_over(run)
         polished = run.point
         _descend(run, polished.alpha.copy(), rng, np.inf)
         if polished.gap < run.point.gap:
@@ -696,6 +695,23 @@ def _take_newton_steps(run):
         best = here if here.gap < best.gap else best
     if best.gap < start.gap:
         run.certify(best.alpha, problem.primal(best.alpha), best.w)
+
+
+def _polish(run):
+    """Take Newton's steps for as long as they get nearer: what they keep up to date drifts, then from afresh."""
+    gap = np.inf
+    while not run.done and run.point.gap < 0.9 * gap:
+        gap = run.point.gap
+        _take_newton_steps(run)
+
+
+def _start_over(run):
+    """Take Newton's steps from alpha = 0, free of the rounding that descent met; keep the better of the two ends."""
+    stuck, alpha = run.point, run.problem.feasible(None)
+    run.certify(alpha, run.problem.primal(alpha))
+    _polish(run)
+    if stuck.gap < run.point.gap:
+        run.certify(stuck.alpha, run.problem.primal(stuck.alpha), stuck.w)
 
 
 @dataclass(frozen=True)

@@ -555,6 +555,7 @@ class TestDegenerate:
         [
             ({"lam": 0}, "Expected lam to be a finite number > 0, got 0"),
             ({"lam": np.nan}, "Expected lam"),
+            ({"lam": 5e-324}, "Expected lam of 2.3e-308 or more"),
             ({"lam": "1"}, "Expected lam"),
             ({"tol": -1.0}, "Expected tol"),
             ({"max_iter": 0}, "Expected max_iter to be an integer >= 1, got 0"),

@@ -319,6 +319,10 @@ class TestDegenerate:
         ("model", "message"),
         [
             (OAMSeq(lam=0), "Expected lam to be a finite number > 0, got 0"),
+            (
+                OAMGra(lam=1e-312),
+                "Expected lam of 2.3e-308 or more, got 1e-312: 1 divided by it is infinite",
+            ),
             (SOLAM(lam=np.nan), "Expected lam"),
             (UniExp(tol=-1.0), "Expected tol"),
             (OAMGra(max_iter=0), "Expected max_iter to be an integer >= 1, got 0"),
