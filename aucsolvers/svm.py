@@ -707,9 +707,11 @@ def _polish(run):
 
 def _start_over(run):
     """Take Newton's steps from alpha = 0, free of the rounding that descent met; keep the better of the two ends."""
-    stuck, alpha = run.point, run.problem.feasible(None)
+    stuck, alpha, most = run.point, run.problem.feasible(None), run.max_iter
     run.certify(alpha, run.problem.primal(alpha))
+    run.max_iter -= (most - run.passes) // 2  # the rest is for descent
     _polish(run)
+    run.max_iter = most
     if stuck.gap < run.point.gap:
         run.certify(stuck.alpha, run.problem.primal(stuck.alpha), stuck.w)
 

@@ -291,13 +291,13 @@ def refuse_target(rule: ConversionRule, file: str) -> None:
         )
 
 
-def _plain_whole(text: str | None, point: str = ".") -> str | None:
-    """Return the text of a whole number without zeros in front or a point behind, any other as it is.
+def _plain_whole(text: str | None, points: str = ".") -> str | None:
+    """Return the text of a whole number without zeros in front or behind one of the points, any other as it is.
 
     >>> _plain_whole("0017.0"), _plain_whole("1E5"), _plain_whole("17b"), _plain_whole("17,0", ".,")
     ('17', '1E5', '17b', '17')
     """
-    whole = re.fullmatch(rf"([+-]?[0-9]{{1,4000}})(?:[{point}]0*)?", text) if text is not None else None
+    whole = re.fullmatch(rf"([+-]?[0-9]{{1,4000}})(?:[{points}]0*)?", text) if text is not None else None
     return str(int(whole[1])) if whole else text
 
 
@@ -321,7 +321,8 @@ def _groups(group: str, table: RawTable, file: str, kept: np.ndarray) -> np.ndar
     files of all formats. So a later version of the file has the same numbers for it.
     """
     codes, values = pd.factorize(_named_column(table, group))
-    texts = [_plain_whole(label_text(value), ".," if table.marks else ".") for value in values]
+    points = "." if not table.marks else "," if _position(table, group) in unclear(table.marks) else ".,"
+    texts = [_plain_whole(label_text(value), points) for value in values]
     missing = np.array([text is None or text in MISSING for text in texts] + [True])[codes] & kept
     if missing.any():
         raise BadInput(

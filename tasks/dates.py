@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from aucsolvers.columns import NUMBER, plain_column
+from tasks.calendar_numbers import are_dates, out_of_order, texts_out_of_order, two_units
 from tasks.errors import BadInput
 from tasks.moments import Length, in_words, length
 from tasks.readers import MISSING
@@ -17,7 +18,6 @@ _ISO = {
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z| ?[+-][0-9:]+)?)?": ("ISO8601",),
     r"[0-9]{4}-(?:0[1-9]|1[0-2])": ("ISO8601",),
 }
-MONTHS = {*map(str, range(1, 10)), "11", "12"}  # behind a year's point, as a number has them
 _DAYS = {  # what days look like -> the formats to try
     r"[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}": ("%Y/%m/%d",),
     r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}": ("%d.%m.%Y",),
@@ -88,7 +88,12 @@ def read_times(
     else:
         times = plain_column(column)
         if times.dtype == object:
-            times = _written_times(pd.Series(times), name, file, place, decimal_comma)
+            codes, values = pd.factorize(times, use_na_sentinel=False)  # each once, by first appearance
+
+            def first(i: int) -> str:
+                return place(int(np.argmax(codes == i)))
+
+            times = _written_times(pd.Series(values, dtype=object), name, file, first, decimal_comma)[codes]
     strange = ~np.isfinite(times) & wanted
     if strange.any():
         raise BadInput(
@@ -111,9 +116,13 @@ def gap_of(rule: ConversionRule, times: np.ndarray, file: str) -> Length:
     """
     if rule.gap is None:
         return 0
-    gap = length(rule.gap) if isinstance(rule.gap, str) else rule.gap
-    if isinstance(gap, np.timedelta64) != (times.dtype.kind == "M"):
-        numbers = times.dtype.kind == "f"
+    gap, numbers = length(rule.gap) if isinstance(rule.gap, str) else rule.gap, times.dtype.kind == "f"
+    if numbers and are_dates(times):
+        raise BadInput(
+            f"{file}: expected dates as time '{rule.time}' with a gap, got numbers such as {times[0]:.10g}: from one "
+            "month to the next they differ by more than there is between them. Write them as 2024-01-05."
+        )
+    if isinstance(gap, np.timedelta64) == numbers:
         raise BadInput(
             f"{file}: expected {'a number as gap' if numbers else 'a gap with a unit, such as 30d'}, for '{rule.time}' "
             f"has {'numbers' if numbers else 'dates'}; got {in_words(rule.gap)}. Write it as the column counts time."
@@ -130,7 +139,8 @@ def _written_times(
     if decimal_comma:
         given = given.mask(given.str.fullmatch(r"[+-]?[0-9]+,[0-9]+"), given.str.replace(",", "."))
     if given.str.fullmatch(NUMBER).all():
-        _refuse_short_fractions(given, name, file)
+        if texts_out_of_order(given):
+            raise _out_of_order(given.iloc[0], given.iloc[-1], name, file)
         return given.astype(np.float64).reindex(texts.index).to_numpy() + 0.0  # -0.0 and 0.0 are one time
     ways = [way[given.index] for way in readings(given)]
     whole = [way for way in ways if way.notna().all()]
@@ -168,25 +178,14 @@ def _refuse_some_zones(given: pd.Series, name: str, file: str, place: Callable[[
         )
 
 
-def _refuse_short_fractions(given: pd.Series, name: str, file: str) -> None:
-    """Refuse 2024.9 with 2024.10, months or weeks, which as numbers come in another order."""
-    fractions = given.str.extract(r"^(?:19|20)[0-9]{2}\.([0-9]{1,2})$", expand=False)
-    long, tens = fractions.str.len() == 2, fractions.str.endswith("0", na=False)
-    if fractions.notna().all() and (~long).any() and (long & tens).any():
-        raise _out_of_order(given[(~long).idxmax()], given[(long & tens).idxmax()], name, file)
-
-
 def _refuse_disorder(times: np.ndarray, name: str, file: str) -> None:
     """Refuse numbers that look like dates and are not in their order, or are of two units."""
     values = np.unique(times)
-    if len(values) < 2:
-        return
-    if _year_months(values[:BEGINNING]) or _days_first(values) or _unpadded(values):
+    if out_of_order(values):
         raise _out_of_order(f"{values[0]:.10g}", f"{values[-1]:.10g}", name, file)
-    apart = values[1:] > 300 * values[:-1]
-    if values[0] >= 1e8 and apart.any():  # from 1973 on no two neighbours of one unit are
+    if found := two_units(values):
         raise BadInput(
-            f"{file}: expected one unit of time '{name}', got {values[0]:.15g} and {values[-1]:.15g}, which may be "
+            f"{file}: expected one unit of time '{name}', got {found[0]:.15g} and {found[1]:.15g}, which may be "
             "seconds and milliseconds. Write all in one."
         )
 
@@ -196,34 +195,3 @@ def _out_of_order(one: str, other: str, name: str, file: str) -> BadInput:
         f"{file}: expected numbers in the order of time, or dates, as time '{name}', got {one} and {other}: years with "
         "months, weeks or days are in another order as such numbers. Write 2024-01, or 2024-01-05."
     )
-
-
-def _year_months(values: np.ndarray) -> bool:
-    """Tell whether numbers are years and months, 2024.1 to 2024.12 or 1.2024 to 12.2024; 2024.01 to 2024.12 may be."""
-    months = {f"{value:.10g}".partition(".")[2] for value in values}
-    years_first = months <= MONTHS and bool(months & {"11", "12"}) and values[0] >= 1000 and values[-1] < 3000
-    return years_first or (
-        np.array_equal(values, np.round(values, 4))
-        and all(re.fullmatch(r"(?:[1-9]|1[0-2])\.(?:19|20)[0-9]{2}", f"{value:.4f}") for value in values)
-    )
-
-
-def _days_first(values: np.ndarray) -> bool:
-    """Tell whether whole numbers are years behind months, or behind days and months: 31122024, 12312024, 122024."""
-    front, year = np.divmod(values, 10_000)
-    first, second = np.divmod(front, 100)
-    if front[0] == front[-1] or not ((year >= 1900) & (year < 2100) & (year == np.floor(year))).all():
-        return False
-    days = (_within(first, 31) and _within(second, 12)) or (_within(first, 12) and _within(second, 31))
-    return _within(front, 12) or days
-
-
-def _within(numbers: np.ndarray, most: int) -> bool:
-    return bool(((numbers >= 1) & (numbers <= most)).all())
-
-
-def _unpadded(values: np.ndarray) -> bool:
-    """Tell whether whole numbers are years with months or weeks behind them, 20249 and 202410."""
-    short = values < 100_000
-    inside = np.where(short, values // 10, values // 100)
-    return bool(short.any() and not short.all() and ((inside >= 1900) & (inside < 2100)).all())

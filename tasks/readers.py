@@ -51,12 +51,14 @@ csv.field_size_limit(2**31 - 1)
 
 SAMPLE = 200  # records that header and delimiter are judged by
 HEAD = 200_000  # characters that hold them, or one line that is longer
-_DECIMAL_COMMA, DOTS = re.compile(r"[+-]?[0-9]+,[0-9]+"), re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+")
+DOTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")  # 1.234, a number of thousands or one and a bit
+_COMMA = re.compile(r"[+-]?([0-9]+|[1-9][0-9]{0,2}(\.[0-9]{3})+),[0-9]+")  # 999,50 and 1.234,50
+_POINT = re.compile(r"[+-]?[0-9]*\.[0-9]+")  # 1.5 and, unless it has DOTS, 0.123
 _EXCELS_LINE = re.compile(r'"?sep=(.)"?(?=\n)', re.IGNORECASE)
 _SVMLIGHT_PAIR = re.compile(r"(?:qid|[0-9]+):[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
 
-Marks = Mapping[int, frozenset[str]]  # of columns by position: "comma" and "dots" of some values, "words" of others
+Marks = Mapping[int, frozenset[str]]  # of columns by position: "comma", "dots", "point" of some values, or "words"
 
 
 @dataclass(frozen=True)
@@ -290,7 +292,7 @@ def parse_records(
     """Return the columns of records that are known to have ``width`` values each, and what marks their numbers have.
 
     A column is what all of its values allow; one in ``spelt`` holds texts. Of a piece of a table ``texts`` are the
-    columns that are texts whatever the piece holds of them; those of `unclear` marks are texts anyway.
+    columns that are texts whatever the piece holds of them; of a whole table those of `unclear` marks are texts too.
     """
     if not len(lines):
         return pd.DataFrame({i: np.empty(0) for i in range(width)}), {}
@@ -311,25 +313,30 @@ def parse_records(
     if delimiter == ";":
         marks = {i: _marks(frame[i]) for i in frame}
         numbers = [i for i in frame if frame[i].dtype == np.float64]
-        if numbers and (texts is not None or _has_commas(marks)):  # in this piece, or it may be in another one
-            unread = parse(numbers)[numbers]
+        # commas in this table or, it may be, in another piece; and points that can be seen without reading again
+        if texts is None and (pointed := [i for i in numbers if _has_point(frame[i].to_numpy())]):
+            marks |= dict.fromkeys(pointed, frozenset({"point"}))
+        elif numbers and (texts is not None or _has_commas(marks)):
+            unread = parse(numbers, only=numbers)
             marks |= {i: _marks(unread[i]) for i in numbers}
             if texts is None:
                 for i in unclear(marks) & {*numbers}:
                     frame[i] = unread[i]
-    # of the other columns a piece tells too little: their commas may be words' by what another piece holds
-    odd = unclear(marks) if texts is None else frozenset(i for i in marks if unclear({i: marks[i]}))
-    as_texts = {*(texts or ()), *spelt, *odd}
+    # what a piece has to say of this the others may gainsay: whoever puts them together has to ask
+    as_texts = {*texts, *spelt} if texts is not None else {*spelt, *unclear(marks)}
     return pd.DataFrame({i: _tidy(frame[i], delimiter == ";", i in as_texts) for i in frame}), marks
 
 
-def _parse_csv(body: str, delimiter: str, width: int, texts: Iterable[int]) -> pd.DataFrame:
-    """Return the columns, those of ``texts`` as they are spelt."""
+def _parse_csv(
+    body: str, delimiter: str, width: int, texts: Iterable[int], only: list[int] | None = None
+) -> pd.DataFrame:
+    """Return the columns, those of ``texts`` as they are spelt; or some alone."""
     return pd.read_csv(
         io.BytesIO(body.encode()),  # of text it would make a copy of four bytes a character
         sep=delimiter,
         header=None,
         names=range(width),
+        usecols=only,
         dtype=dict.fromkeys(texts, object),
         index_col=False,
         na_values=list(MISSING),
@@ -343,12 +350,26 @@ def _parse_csv(body: str, delimiter: str, width: int, texts: Iterable[int]) -> p
 def _marks(column: pd.Series) -> frozenset[str]:
     """Return which marks the values of a column have."""
     values = [value.strip() for value in column.unique() if isinstance(value, str)] if column.dtype == object else []
-    patterns = {"comma": _DECIMAL_COMMA, "dots": DOTS}
-    found = {mark for mark, pattern in patterns.items() if any(map(pattern.fullmatch, values))}
-    plain = (value.replace(".", "").replace(",", ".") if "," in value else value for value in values)
-    if not all(value in MISSING or _is_number(value) for value in plain):
-        found.add("words")
+    found = set()
+    for value in values:
+        if value in MISSING:
+            continue
+        if DOTS.fullmatch(value):
+            found.add("dots")
+        elif _POINT.fullmatch(value):
+            found.add("point")
+        elif _COMMA.fullmatch(value):
+            found.add("comma")
+        elif not _is_number(value):
+            found.add("words")
+            break
     return frozenset(found)
+
+
+def _has_point(numbers: np.ndarray) -> bool:
+    """Tell whether numbers that were read as floats had a decimal point for certain: 0.5, or 1.2345, but not 1.5."""
+    fractions = numbers[numbers % 1 > 0]
+    return bool(((np.abs(fractions) < 1) | (np.abs(fractions * 1000 - np.rint(fractions * 1000)) > 1e-6)).any())
 
 
 def _has_commas(marks: Marks) -> bool:
@@ -356,9 +377,14 @@ def _has_commas(marks: Marks) -> bool:
 
 
 def unclear(marks: Marks) -> frozenset[int]:
-    """Return the columns in which nobody can tell what 1.234 is, for they or other numbers have commas, as 999,50."""
-    commas = _has_commas(marks)
-    return frozenset(i for i, found in marks.items() if "dots" in found and (commas or "comma" in found))
+    """Return the columns in which nobody can tell what 1.234 is, for they or other numbers have commas, as 999,50.
+
+    Unless there is a decimal point in the file, as in 0.5.
+    """
+    numbers = {i: found for i, found in marks.items() if "words" not in found}
+    if not _has_commas(marks) or any("point" in found for found in numbers.values()):
+        return frozenset()
+    return frozenset(i for i, found in numbers.items() if "dots" in found)
 
 
 def _tidy(column: pd.Series, decimal_comma: bool, is_text: bool) -> pd.Series:

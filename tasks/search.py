@@ -145,14 +145,14 @@ def _fitted_everywhere(
 def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Split, ...]:
     """Return the divisions of training rows: into fewer folds where these do not go into as many.
 
-    None where they do not go into two. What is kept together may be the reason as well as a rare class. Rows of so few
-    times that they do not go into two spans are divided as if they had none.
+    None where they do not go into two. What is kept together may be the reason as well as a rare class. Rows that do
+    not go into two spans of time with the gap between them go without it; rows of too few times as if they had none.
     """
     most = min(config.validation.inner_folds, n_rare(train.y))
     together = kept_together(train, config.validation.grouped)
     ways = [partial(make_splits, repeats=1, seed=seed, groups=together)]
     if train.times is not None:
-        ways.insert(0, partial(span_splits, times=train.times, groups=together, gap=train.gap))
+        ways = [partial(span_splits, times=train.times, groups=together, gap=gap) for gap in (train.gap, 0)] + ways
     for divide in ways:
         for folds in range(most, 1, -1):
             with suppress(BadInput):

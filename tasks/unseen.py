@@ -264,7 +264,7 @@ def renamed_groups(
             return None
         if group is None:
             return _left_without_groups(champion, trained, keys)
-        moved = _moved_by_pairs(trained, then, whole, keys)
+        moved = _moved_by_pairs(trained, then, read_again(manifest["splits"][-1]["tested_until"]), whole, keys)
     elif then is None or group is None:
         return None
     else:
@@ -292,18 +292,20 @@ def _moved_by_draw(rule: HeldOut, then: np.ndarray, whole: Table, keys: np.ndarr
     return f"held out {len(then):,} rows, {crossed:,} of which it would be trained on by the same rule today"
 
 
-def _moved_by_pairs(trained: Trained, then: np.ndarray | None, whole: Table, keys: np.ndarray) -> str:
+def _moved_by_pairs(trained: Trained, then: np.ndarray | None, newest: Moment, whole: Table, keys: np.ndarray) -> str:
     """Tell how many rows of the champion's day are of other groups today; of rows of today that have no copy.
 
-    An empty text if they are as many as may be by chance: as rows have copies.
+    Rows that are later than its ``newest`` row were not there. An empty text if they are as many as may be by chance:
+    as rows have copies, or as later rows are like such as were there.
     """
-    if trained.pairs is None or whole.groups is None:
+    if trained.pairs is None or whole.groups is None or whole.times is None:
         return ""
     _, place, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    alone = counts[place] == 1
+    alone, late = counts[place] == 1, whole.times > newest
     known = trained.rows.has(keys) if then is None else trained.rows.has(keys) | np.isin(keys, then)
-    found, told = trained.pairs.count(_paired(keys, whole.groups)[known & alone])
-    if told - found <= max(RENAMED * told, 3 + 2 * (1 - alone.mean()) * told):
+    found, told = trained.pairs.count(_paired(keys, whole.groups)[known & alone & ~late])
+    chance = max(1 - alone.mean(), known[late & alone].mean() if (late & alone).any() else 0.0)
+    if told - found <= max(RENAMED * told, 3 + 2 * chance * told):
         return ""
     return f"had {told:,} of today's rows that this can be told of, {told - found:,} of them in other groups"
 

@@ -630,6 +630,19 @@ class TestTimes:
         write(table.assign(client=table["client"].where(table.index % 5 > 0, 1000 + table["client"])), file)
         assert meet("claims", by_day(file, "claims", group="client"), rule)[0].contender is not None
 
+    @pytest.mark.parametrize(("kinds", "first"), [(2000, 800), (2000, 900), (5000, 850)])
+    def test_new_rows_that_are_like_old_ones_are_of_no_other_name(self, tmp_path, monkeypatch, kinds, first):
+        """What they are like has left the file, and was another client's."""
+        monkeypatch.chdir(tmp_path)
+        table = of_days(1800).assign(client=np.random.default_rng(0).integers(0, 300, 1800))
+        table["amount"] = (kinds * table["amount"].rank(pct=True)).astype(int)
+        file = write(table[:900])
+        assert retrain(by_day(file, "claims", group="client", drop=["age", "shop"])).decision.promote
+        write(table[first:], file)
+        dropped = ConversionRule("fraud", "yes", drop=("age", "shop"), group="client", time="day")
+        opponent, _ = meet("claims", by_day(file, "claims", group="client", drop=["age", "shop"]), dropped)
+        assert opponent.contender is not None
+
     def test_of_a_champion_that_knew_no_clients_all_rows_have_to_be_there(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         rule = ConversionRule("fraud", "yes", group="client", time="day")

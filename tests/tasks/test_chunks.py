@@ -109,6 +109,8 @@ class TestTheWhole:
             "a;b;y\n" + "2,5;7;0\n" * 300 + "1;1.234;1\n",
             "a;b;y\n" + "2,5;1.234;0\n" * 300 + "x;999;1\n",  # it is a number, for only words have
             "a;b;y\n" + "x;1.234;0\n" * 300 + "2,5;999;1\n",
+            "a;b;y\n" + "2,5;1.234;0\n" * 300 + "1;0.5;1\n",  # a number, for there is a point
+            "a;b;y\n" + "1.5;999;0\n" * 300 + "2,5;1.234;1\n",
         ],
     )
     def test_of_tables(self, text, rows, tmp_path):

@@ -164,6 +164,9 @@ class TestColumn:
             rule = ConversionRule("ill", "yes", group="id")
             found.append(load(convert.fn(download.fn("ids", str(tmp_path / "ids.csv")), rule)).groups.tolist())
         assert found[0] == found[1] and found[2][1] != found[0][1], "180 is another"
+        (tmp_path / "ids.csv").write_text("id;a;ill\n1;1,5;no\n1.000;2,5;yes\n1;3,5;yes\n")
+        many = load(convert.fn(download.fn("ids", str(tmp_path / "ids.csv")), rule)).groups
+        assert many[0] == many[2] != many[1], "which may be a thousand"
 
     def test_it_is_part_of_the_digest(self, tmp_path, dataset):
         """Who is whose patient decides the folds, though features and labels are the same."""

@@ -251,14 +251,25 @@ def test_commas_and_dots_in_one_column_are_not_guessed_at(tmp_path):
     assert column("1.234", "12.500") == [1.234, 12.5]
 
 
-@pytest.mark.parametrize("kind", ["1,5", "1.234,50", " 1,5 "])
-def test_dots_are_not_guessed_at_where_numbers_of_another_column_have_commas(tmp_path, kind):
+@pytest.mark.parametrize("prices", [("1,5", "2,5"), ("1.234,50", "2.500,00"), (" 1,5 ", "")])
+def test_dots_are_not_guessed_at_where_numbers_of_another_column_have_commas(tmp_path, prices):
     """A spreadsheet that writes 0,5 writes a thousand as 1.000: as a number it would be less than 999."""
-    text = f"price;places;n;day\n{kind};999;1;01.05.2024\n2,5;1.000;2;02.05.2024\n"
+    text = f"price;places;n;day\n{prices[0]};999;1;01.05.2024\n{prices[1]};1.000;2;02.05.2024\n"
     found = readers.read_csv(write(tmp_path, text)).X
     assert found["places"].tolist() == ["999", "1.000"] and found["n"].tolist() == [1, 2]
-    plain = readers.read_csv(write(tmp_path, text.replace(",", "."))).X if "." not in kind else None
-    assert plain is None or plain["places"].tolist() == [999, 1]
+
+
+@pytest.mark.parametrize(
+    ("one", "others"),
+    [
+        (["1,5", "2,5"], ["0.123", "1.500"]),  # no thousand begins with 0
+        (["1,2", "3"], ["12.125", "3.2"]),  # a list of choices is no number: where there are points, commas are none
+        (["1.5", "2.5"], ["1.234", "12.500"]),
+    ],
+)
+def test_a_decimal_point_anywhere_tells_what_dots_are(tmp_path, one, others):
+    text = "a;b\n" + "".join(f"{a};{b}\n" for a, b in zip(one, others, strict=True))
+    assert readers.read_csv(write(tmp_path, text)).X["b"].tolist() == [*map(float, others)]
 
 
 def test_commas_in_a_column_of_words_say_nothing_of_numbers(tmp_path):

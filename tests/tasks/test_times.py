@@ -127,6 +127,12 @@ class TestWritten:
         with pytest.raises(BadInput, match=rf"^f.csv, line {line}: expected .* as time 'day', {words}"):
             times_of(texts)
 
+    def test_weeks_and_months_as_numbers_of_a_parquet_file(self):
+        for last in (12, 52):
+            with pytest.raises(BadInput, match="in the order of time"):
+                times_of([float(f"{year}.{part}") for year in (2023, 2024) for part in range(1, last + 1)])
+        assert len(times_of([float(f"{year}.{part:02}") for year in (2023, 2024) for part in range(1, 53)])) == 104
+
     @pytest.mark.parametrize("text", ["{year}.{month}", "{month}.{year}", "{month:02}.{year}"])
     def test_a_year_and_a_month_as_a_number_are_refused(self, text):
         """2024.10 is 2024.1, and before 2024.2."""
@@ -139,12 +145,13 @@ class TestWritten:
         ("values", "words"),
         [
             (["2024.9", "2024.10"], "got 2024.9 and 2024.10: years with months, weeks or days are in another order"),
-            ([f"2024.{week}" for week in range(1, 53)], "got 2024.1 and 2024.10: years with months, weeks"),
-            ([20241, 20249, 202410], "got 20241 and 202410: years with months, weeks or days"),
+            (["2024", "2024.9", "2024.10"], "got 2024 and 2024.10: years with months, weeks or days"),
+            ([f"2024.{week}" for week in range(1, 53)], "got 2024.1 and 2024.52: years with months, weeks"),
+            ([f"2024.{day}" for day in range(1, 120)], "got 2024.1 and 2024.119: years with months, weeks"),
             ([202452, 20251], "got 20251 and 202452: years with"),
             ([12024, 22024, 122023], "got 12024 and 122023: years with"),
             ([1012024, 31122023], "got 1012024 and 31122023: years with"),
-            (["01312024", "02012024"], "got 1312024 and 2012024: years with"),
+            (["01312025", "02012024"], "got 1312025 and 2012024: years with"),
             (
                 [1.7e9, 1.7e12],
                 "expected one unit of time 'day', got 1700000000 and 1700000000000, which may be seconds",
@@ -152,9 +159,11 @@ class TestWritten:
         ],
     )
     def test_numbers_in_another_order_than_time_are_refused(self, values, words):
-        for column in (values, [*map(str, values)]):
-            with pytest.raises(BadInput, match=re.escape(words)):
-                times_of(column)
+        with pytest.raises(BadInput, match=re.escape(words)):
+            times_of([*map(str, values)])
+        if not isinstance(values[0], str):
+            with pytest.raises(BadInput, match=r"expected (numbers in the order|one unit) of time"):
+                times_of(values)
 
     def test_times_of_day_are_all_of_a_zone_or_none(self):
         with pytest.raises(
@@ -173,13 +182,13 @@ class TestWritten:
         for year, unit in ((1900, 1), (1970, 86_400), (1970, 86_400_000)):
             since = [(day - date(year, 1, 1)).days * unit for day in days]
             assert times_of(since).tolist() == since
-        for form in ("%d%m%Y", "%m%d%Y", "%m%Y"):
+        for form in ("%d%m%Y", "%m%d%Y", "%m%Y", "%Y%-m"):
             written = [int(day.strftime(form)) for day in days]
-            try:
-                times_of(written)
-            except BadInput:
-                continue
-            assert (np.diff(written) >= 0).all()
+            if (np.diff(written) >= 0).all():
+                assert times_of(written).tolist() == written
+            elif max(day.day for day in days) > 12 or form in ("%m%Y", "%Y%-m"):  # else it may be the other of the two
+                with pytest.raises(BadInput, match="in the order of time"):
+                    times_of(written)
 
     @pytest.mark.parametrize(
         "values",
@@ -191,6 +200,12 @@ class TestWritten:
             [1.25, 2.2],
             [1.1234567, 1.2],
             ["2024.25", "2024.5"],
+            ["2024.1", "2024.25", "2024.50"],
+            ["2019.5", "2019.50", "2019.75"],
+            [1012024, 2152024, 12312024],
+            [20241, 20249, 202410],
+            [12_000, 22_000, 32_000, 42_000],
+            [1010.1, 1011.11, 2500.2],
             [41_900, 42_000, 42_099],  # days since 1900, with four digits behind that might be years
             [20_500, 21_000, 190_500],
             [1e8, 2e9],
@@ -338,6 +353,14 @@ class TestGap:
         with pytest.raises(BadInput, match=words):
             dataset_of(frame, tmp_path / "a.csv", replace(RULE, gap=gap))
 
+    @pytest.mark.parametrize("form", ["%Y%m%d", "%Y%m", "%Y%m%d%H"])
+    def test_numbers_whose_differences_are_no_days_have_none(self, tmp_path, form):
+        frame = payments()
+        frame["day"] = frame["day"].dt.strftime(form).astype(int)
+        assert dataset_of(frame, tmp_path / "a.csv").n_rows == 600
+        with pytest.raises(BadInput, match=r"expected dates as time 'day' with a gap, got numbers such as 2024"):
+            dataset_of(frame, tmp_path / "a.csv", replace(RULE, gap=30.0))
+
     @given(
         st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=8, max_size=80),
         st.integers(1, 12),
@@ -384,6 +407,10 @@ class TestGap:
                 for part in divide_(inside, config_of(), 7):
                     near = abs(inside.times[part.train][:, None] - inside.times[part.test]).min()
                     assert near == 10 * DAY
+        short = table.rows(np.flatnonzero(table.times < np.datetime64("2024-01-15")))
+        for divide_ in (inner_splits, calibration_splits):
+            for part in divide_(short, config_of(), 7):
+                assert np.ptp(short.times[part.test]) < 10 * DAY, "two weeks go into spans without a gap of ten days"
         alone = all_rows(convert.fn(dataset.raw, replace(RULE, gap="10d")))
         assert len(alone.train) == 2000, "the last model is trained on all rows where none is held out"
 
