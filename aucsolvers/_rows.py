@@ -50,6 +50,12 @@ def with_short_indices(X):
     return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
+def refuse_polars(X):
+    """Refuse a frame that imbalanced-learn takes for pandas' own."""
+    if type(X).__module__.partition(".")[0] == "polars":
+        raise TypeError("Expected an array, a sparse matrix or a pandas frame, got one of polars. Pass X.to_pandas().")
+
+
 def well_formed(X):
     """Return X, a compressed sparse one without stored values that belong to no row; refuse indices that lead out of X.
 

@@ -13,7 +13,7 @@ from sklearn.metrics import pairwise_distances_chunked
 from sklearn.neighbors import NearestNeighbors
 
 from aucsolvers._params import as_generator, check_count, check_positive
-from aucsolvers._rows import FLOATS, check_squares, stored_once
+from aucsolvers._rows import FLOATS, check_squares, refuse_polars, stored_once
 from aucsolvers._transaction import transactional
 from aucsolvers.process import one_blas_thread
 
@@ -148,6 +148,7 @@ class MWMOTE(BaseOverSampler):
     @transactional
     def fit_resample(self, X, y, **params):
         """Return rows X, shape (n_samples, n_features), and labels y with the rows that are made behind."""
+        refuse_polars(X)
         with one_blas_thread():  # scikit-learn's neighbours are OpenMP's, which in a forked process would never end
             return super().fit_resample(X, y, **params)
 

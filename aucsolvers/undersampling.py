@@ -5,12 +5,13 @@ from imblearn.under_sampling.base import BaseCleaningSampler
 from imblearn.utils import check_sampling_strategy
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import CONVERGED, know_columns, plain_labels, validate_rows
-from aucsolvers._hinge import is_no_better_than_a_constant, row_costs
+from aucsolvers._hinge import NEGLIGIBLE_GAIN, is_no_better_than_a_constant, row_costs
 from aucsolvers._params import as_generator, check_choice, check_count
-from aucsolvers._rows import as_writable, squares_are_small, stored_once, well_formed
+from aucsolvers._rows import as_writable, refuse_polars, squares_are_small, stored_once, well_formed
 from aucsolvers._transaction import transactional
 from aucsolvers._width import some_rows
 from aucsolvers.kernel_svm import KernelSVM
@@ -152,6 +153,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
     @transactional
     def fit_resample(self, X, y, **params):
         """Return those of the rows X, shape (n_samples, n_features), that are kept, and their labels."""
+        refuse_polars(X)
         rows = as_writable(well_formed(X))
         if params or plain_labels(rows, y) is None or not squares_are_small(rows):
             return super().fit_resample(X, y, **params)
@@ -229,10 +231,14 @@ class GeometricUnderSampler(BaseCleaningSampler):
             )
             if self.estimator_.get_params().get("random_state", 0) is None:
                 self.estimator_.set_params(random_state=int(stream.integers(2**31)))
+            if getattr(self.estimator_, "kernel", None) == "precomputed":
+                raise _not_an_svm(self.estimator_)  # whose fit would ask for a square of numbers
             self.estimator_.fit(X, labels)
-        if _has_no_hyperplane(self.estimator_, labels):
+            scores = self.estimator_.decision_function(X) if isinstance(self.estimator_, SVC) else None
+        distances = hyperplane_distances(self.estimator_, X, scores)
+        if _has_no_hyperplane(self.estimator_, labels, scores, distances):
             raise _no_hyperplane(self.estimator_)
-        return hyperplane_distances(self.estimator_, X, scores)
+        return distances
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -249,11 +255,7 @@ def hyperplane_distances(estimator, X, scores=None):
     # of a precomputed kernel scikit-learn keeps no vectors, of which it says that they have no features
     is_kernel = hasattr(estimator, "dual_coef_") and np.shape(getattr(estimator, "support_vectors_", None))[1:] > (0,)
     if not (is_linear or is_kernel) or not hasattr(estimator, "decision_function"):
-        raise TypeError(
-            "Expected a linear model (coef_) or a kernel SVM (dual_coef_, support_vectors_) that classifies, got "
-            f"{type(estimator).__name__}. Pass an SVM, with a kernel that is neither precomputed nor callable, and put "
-            "its preprocessing before the sampler in the pipeline."
-        )
+        raise _not_an_svm(estimator)
     if not is_linear and estimator.support_vectors_.shape[0] == 0:
         raise _no_hyperplane(estimator)
     known = scores is not None
@@ -273,6 +275,14 @@ def hyperplane_distances(estimator, X, scores=None):
     return np.abs(scores) / norm
 
 
+def _not_an_svm(estimator):
+    return TypeError(
+        "Expected a linear model (coef_) or a kernel SVM (dual_coef_, support_vectors_) that classifies, got "
+        f"{type(estimator).__name__}. Pass an SVM, with a kernel that is neither precomputed nor callable, and put "
+        "its preprocessing before the sampler in the pipeline."
+    )
+
+
 def _no_hyperplane(estimator):
     return ValueError(
         f"Expected a hyperplane with w != 0 to measure distances from, got w = 0 from {type(estimator).__name__}. "
@@ -281,15 +291,30 @@ def _no_hyperplane(estimator):
     )
 
 
-def _has_no_hyperplane(svm, labels):
-    """Tell whether an SVM of ours that arrived is no lower than w = 0 with the best b: then its w is what tol leaves.
+def _has_no_hyperplane(svm, labels, scores, distances):
+    """Tell whether an SVM that arrived is no lower than w = 0 with the best b: then its w is what tol leaves.
 
-    ``labels`` are those that it was fitted to, 1 for the minority.
+    ``labels`` are those that it was fitted to, 1 for the minority. Of scikit-learn's SVC the rows' scores and distances
+    tell the objective.
     """
-    if not isinstance(svm, LinearSVM | KernelSVM) or svm.status_ != CONVERGED:
+    if not isinstance(svm, LinearSVM | KernelSVM | SVC):
         return False
-    cost = row_costs(svm.C, svm.class_weight, svm.classes_, labels - 0.5, None)
-    return is_no_better_than_a_constant(svm, svm.objective_, cost, labels > 0)
+    cost, positive = row_costs(svm.C, svm.class_weight, svm.classes_, labels - 0.5, None), labels > 0
+    if not isinstance(svm, SVC):
+        return svm.status_ == CONVERGED and is_no_better_than_a_constant(svm, svm.objective_, cost, positive)
+    farthest = np.argmax(distances)
+    norm = np.abs(scores[farthest]) / distances[farthest]
+    constant = 2.0 * min(cost[positive].sum(), cost[~positive].sum())
+    return 0.5 * norm**2 + _losses_at_best_bias(scores, positive, cost) >= (1.0 - NEGLIGIBLE_GAIN) * constant
+
+
+def _losses_at_best_bias(scores, positive, cost):
+    """Return the least sum of hinge losses that a shift of the scores makes, by a weighted quantile."""
+    ends = np.where(positive, 1.0, -1.0) - scores  # where a shift ends a positive row's loss and begins another's
+    ascending = np.argsort(ends)
+    slope = np.cumsum(cost[ascending]) - cost[positive].sum()
+    shift = ends[ascending[np.argmax(slope >= 0.0)]]
+    return cost @ np.maximum(0.0, np.where(positive, ends - shift, shift - ends))
 
 
 def _linear_norm(linear, scores):

@@ -77,7 +77,7 @@ ROUNDS_PER_PASS = 8  # of dual coordinate ascent, for the certificate: a pass co
 KEPT_BYTES = 2**25  # of a Gram matrix that is kept: of 2048 rows
 AHEAD = 32  # candidates for pivots whose rows of a Gram matrix that is not kept are computed together
 NEARLY = 0.5  # of the largest squared distance: one of them that is so far is the next pivot
-LINEAR_ENTRIES_READ = 8e9  # hundreds of features that separate the classes take thousands of rounds, each of them short
+ENTRIES_READ = 8e9  # features or coordinates that separate the classes take thousands of rounds, each of them short
 MOST_FOLLOWED = 1024  # rows whose margins follow w by their products with each other: 8 MiB
 FOLLOWED_A_COORDINATE = 8  # such rows: a change of w costs as many additions as there are rows, a margin as coordinates
 CERTIFIED_FROM = 2**18  # entries that rounds have read: fewer take less time than a look at the certificate
@@ -145,8 +145,8 @@ class ZOVR(MarginMeanScorer):
         looked at after max_iter, max_iter/sqrt(2), max_iter/2, ... rounds, rounded down, as soon as they have read
         2^18 entries of the rows, and at the end. 0 uses up max_iter.
     max_iter : int or None, default=None
-        Most rounds, >= 1. None is 1000 for "source"; for "averaged" as many as read 8e9 entries of X, for "rbf" 1e9 of
-        the rows' coordinates, from 1000 to 300,000. Few data need that many: where a large lam2 separates the classes,
+        Most rounds, >= 1. None is 1000 for "source"; for "averaged" as many as read 8e9 entries of X, for "rbf" of the
+        rows' coordinates, from 1000 to 300,000. Few data need that many: where a large lam2 separates the classes,
         min F may be a thousandth of F(0) or less.
     max_bytes : int, default=2 * 1024**3
         Most memory, for "rbf" of the rows' coordinates, 16 bytes each. In addition for "source", of a basis of
@@ -371,7 +371,7 @@ class ZOVR(MarginMeanScorer):
     def _most_rounds(self, rows):
         if self.schedule == "source":  # answers get no better
             return LEAST_READINGS
-        return most_readings(rows, LINEAR_ENTRIES_READ) if self.kernel == "linear" else most_readings(rows)
+        return most_readings(rows, ENTRIES_READ)
 
     def _with_bound(self, result, exact):
         """Return the result with its gap to the exact solver's lower bound on min F, where that is the higher one."""

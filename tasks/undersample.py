@@ -205,7 +205,8 @@ def _fit_neighbours(sampler: Any, y: np.ndarray, method: MethodConfig) -> None:
         raise ValueError(
             f"Expected two rows of either class for sampler '{method.sampler}', which makes rows between neighbours, "
             f"got one among the {len(y)} of a division. Take sampler random or mwmote, or do without inner divisions: "
-            "`validation: {threshold: training}`, and one value of each parameter."
+            "`validation: {threshold: training}`, "
+            f"{'no probabilities, ' if method.probabilities else ''}and one value of each parameter."
         )
     if name not in method.sampler_settings:
         sampler.set_params(**{name: min(given[name], rare - others)})

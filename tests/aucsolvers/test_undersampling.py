@@ -27,6 +27,7 @@ from sklearn.svm import SVC, SVR, LinearSVC, NuSVC
 from aucsolvers import undersampling as module
 from aucsolvers._width import some_rows
 from aucsolvers.kernel_svm import KernelSVM
+from aucsolvers.mwmote import MWMOTE
 from aucsolvers.svm import LinearSVM
 from aucsolvers.undersampling import GeometricUnderSampler, bins_of_distance, hyperplane_distances
 
@@ -546,6 +547,48 @@ def rare_class(seed):
     rng = np.random.default_rng(seed)
     y = (np.arange(1200) % 40 == 0).astype(int)
     return rng.normal(size=(1200, 3)) + 0.7 * y[:, None], y
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-5])
+@pytest.mark.parametrize("seed", range(8))
+def test_what_libsvms_tolerance_leaves_of_w_is_no_hyperplane_either(seed, tol):
+    """Its scores differ by 1e-3 of themselves, in an order that the rows' order decides, and filled all ten bins."""
+    X, y = rare_class(seed)
+    svm = SVC(kernel="linear", tol=tol)
+    with pytest.raises(ValueError, match="w = 0 from SVC"):
+        GeometricUnderSampler(estimator=svm, random_state=0).fit_resample(X, y)
+    for weighted in (SVC(kernel="linear", class_weight="balanced"), SVC(C=1e-6, class_weight="balanced"), SVC(C=100.0)):
+        sampler = GeometricUnderSampler("u1", estimator=weighted, random_state=0)
+        sampler.fit_resample(X, y)
+        assert 0 < len(sampler.rates_) == (y == 0).sum()
+
+
+@untimed
+@given(
+    st.lists(st.tuples(st.floats(-3, 3), st.booleans(), st.floats(0.1, 9)), min_size=2, max_size=30).filter(
+        lambda rows: len({row[1] for row in rows}) == 2
+    )
+)
+def test_the_best_bias_is_one_at_which_some_rows_loss_ends(rows):
+    scores, positive, cost = (np.array(column) for column in zip(*rows, strict=True))
+    signs = np.where(positive, 1.0, -1.0)
+    losses = [cost @ np.maximum(0.0, 1.0 - signs * (scores + shift)) for shift in signs - scores]
+    assert module._losses_at_best_bias(scores, positive, cost) == pytest.approx(min(losses), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("sampler", [GeometricUnderSampler(), MWMOTE()], ids=str)
+def test_a_frame_of_polars_is_refused_with_a_way_out(sampler):
+    X, y = rare_class(0)
+    frame = type("DataFrame", (pd.DataFrame,), {"__module__": "polars.dataframe.frame"})(X)
+    with pytest.raises(TypeError, match=r"got one of polars\. Pass X\.to_pandas"):
+        sampler.fit_resample(frame, y)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_a_precomputed_kernel_is_refused_before_it_is_fitted(storage):
+    X, y = rare_class(0)
+    with pytest.raises(TypeError, match=r"got SVC\. Pass an SVM, with a kernel that is neither precomputed"):
+        GeometricUnderSampler(estimator=SVC(kernel="precomputed")).fit_resample(storage(X), y)
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-8])

@@ -363,6 +363,15 @@ class TestOptimum:
         few = ZOVR(1.0, lam2, kernel="rbf", gamma=gamma, rank_tol=0.07, max_iter=1).fit(X, y)
         assert len(few.support_) < 0.5 * len(y)
 
+    @pytest.mark.parametrize("name", ["poker-8_vs_6", "vowel0", "winequality-white-3_vs_7"])
+    def test_gaussian_with_a_hinge_of_much_weight_too(self, mirror, name):
+        """It gave up after a tenth of a second, 2 to 17 % above the optimum."""
+        X, y = keel(mirror, name)
+        model = ZOVR(1.0, 1e5, kernel="rbf", random_state=0).fit(X, y)
+        exact = MarginMeanSVM(1.0, 1e5, kernel="rbf", gamma=model.gamma_).fit(X, y)
+        assert exact.status_ == "converged"
+        assert -1e-9 <= model.objective_ - exact.objective_ + exact.dual_gap_ <= 0.02 * abs(exact.objective_)
+
     @pytest.mark.parametrize(("n", "n_pos", "d"), [(500, 50, 200), (600, 30, 200), (400, 40, 150), (300, 30, 100)])
     def test_and_where_many_features_separate_the_classes(self, n, n_pos, d):
         """Rows in number little above the features: F* is a few thousandths of F(0), the steps' noise all hinge."""
@@ -410,7 +419,7 @@ class TestOptimum:
     def test_rounds_are_fewer_by_default_where_they_take_longer(self):
         rows = np.ones((200, 1_000))
         solvers = ZOVR(), ZOVR(kernel="rbf"), ZOVR(schedule="source")
-        assert [solver._most_rounds(rows) for solver in solvers] == [40_000, 5_000, 1_000]
+        assert [solver._most_rounds(rows) for solver in solvers] == [40_000, 40_000, 1_000]
 
     def test_ranks_as_the_exact_solution_does(self, cancer):
         X, y = cancer

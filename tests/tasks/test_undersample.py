@@ -445,8 +445,11 @@ def test_a_single_row_has_no_neighbours_and_it_is_said(sampler):
     rows = blobs(60, 59).rows(np.arange(1, 60))
     assert (rows.y > 0).sum() == 1
     words = f"Expected two rows of either class for sampler '{sampler}'.* Take sampler random or mwmote, or do without"
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=words) as told:
         drawn(rows, sampler)
+    assert "`, and one value of each parameter" in str(told.value)
+    with pytest.raises(ValueError, match="threshold: training}`, no probabilities, and one value of each parameter"):
+        drawn(rows, sampler, probabilities="sigmoid")
 
 
 ADVISED = [
