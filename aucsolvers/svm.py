@@ -698,7 +698,7 @@ def _take_newton_steps(run):
 
 
 def _polish(run):
-    """Take Newton's steps for as long as they get nearer: what they keep up to date drifts, then from afresh."""
+    """Take Newton's steps from afresh for as long as they get nearer: what they keep up to date drifts."""
     gap = np.inf
     while not run.done and run.point.gap < 0.9 * gap:
         gap = run.point.gap

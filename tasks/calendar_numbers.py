@@ -47,27 +47,27 @@ def texts_out_of_order(texts: Iterable[str]) -> bool:
         return False
     ascending = np.lexsort((parts, years))
     numbers = np.array([float(match[0]) for match in found])[ascending]
-    differ = np.diff(years[ascending]) + np.diff(parts[ascending]) != 0
+    differ = (np.diff(years[ascending]) != 0) | (np.diff(parts[ascending]) != 0)
     return bool((np.diff(numbers)[differ] <= 0).any())
 
 
 def are_dates(values: np.ndarray) -> bool:
-    """Tell whether numbers are YYYYMM, YYYYMMDD or YYYYMMDDHH: in the order of time, but their differences are no days.
+    """Tell whether numbers are YYYYMM, YYYYMMDD or YYYYMMDDHH: in the order of time, but no lengths of it apart.
 
     >>> are_dates(np.array([20240131.0, 20240201.0])), are_dates(np.array([45000.0, 45001.0]))
     (True, False)
     """
-    months, days, hours = values // 1, values // 100, values // 10_000
-    return (
-        (_in_years(months // 100) and _within(months % 100, 53))
-        or (_in_years(days // 100) and _within(days % 100, 12) and _within(values % 100, 31))
-        or (
-            _in_years(hours // 100)
-            and _within(hours % 100, 12)
-            and _within(days % 100, 31)
-            and _within(1 + values % 100, 24)
-        )
-    )
+    with_hours, days = _within(1 + values % 100, 24), values // 100
+    return _are_months(values) or _are_days(values) or (_are_days(days) and with_hours)
+
+
+def _are_months(values: np.ndarray) -> bool:
+    """Or weeks."""
+    return _in_years(values // 100) and _within(values % 100, 53)
+
+
+def _are_days(values: np.ndarray) -> bool:
+    return _in_years(values // 10_000) and _within(values // 100 % 100, 12) and _within(values % 100, 31)
 
 
 def two_units(values: np.ndarray) -> tuple[float, float] | None:

@@ -112,7 +112,7 @@ def gap_of(rule: ConversionRule, times: np.ndarray, file: str) -> Length:
     Raises
     ------
     BadInput
-        If it has a unit and they are numbers, or they are dates and it has none.
+        If it has a unit and they are numbers, or they are dates and it has none, or numbers that dates are written as.
     """
     if rule.gap is None:
         return 0
