@@ -145,9 +145,12 @@ class BinaryScorer(FormerNames, ClassifierMixin, BaseEstimator):
         start = f"{type(self).__name__} stopped with status {self.status_!r} after {self.n_iter_} iterations"
         warnings.warn(f"{start}: {words}.", ConvergenceWarning, stacklevel=_caller_level())
 
-    def _warn_of_nothing(self, advice):
-        words = f"found nothing better than w = 0, so its ranking is arbitrary. If one class is rare, {advice}"
-        warnings.warn(f"{type(self).__name__} {words}.", UserWarning, stacklevel=_caller_level())
+    def _tell_of_nothing(self, is_nothing, advice):
+        """Set found_nothing_, and warn of it."""
+        self.found_nothing_ = bool(is_nothing)
+        if is_nothing:
+            words = f"found nothing better than w = 0, so its ranking is arbitrary. If one class is rare, {advice}"
+            warnings.warn(f"{type(self).__name__} {words}.", UserWarning, stacklevel=_caller_level())
 
     def predict(self, X):
         """Return the predicted labels, shape (n_samples,)."""

@@ -155,6 +155,8 @@ class KernelSVM(BinaryScorer):
         Steps made; each moves one or two dual variables.
     status_ : {"converged", "max_iter", "diverged"}
         "diverged" where objective_ overflowed.
+    found_nothing_ : bool
+        Whether the optimum is w = 0, up to tol: then the ranking is arbitrary.
     history_ : dict of ndarrays
         ``updates`` (steps), ``objective``, ``dual_gap``, ``auc`` (training), ``time_s``, each time that the certificate
         was computed: at the start, where it was expected to pass, and, as long as no row was left out, after n steps
@@ -284,8 +286,8 @@ class KernelSVM(BinaryScorer):
                 cache_bytes=int(self.cache_bytes),
                 beta=getattr(self, "_beta", None) if self.warm_start else None,
             )
-        if result.status == CONVERGED and is_no_better_than_a_constant(self, result.objective, cost, y > 0):
-            self._warn_of_nothing("raise C or set class_weight")
+        is_nothing = result.status == CONVERGED and is_no_better_than_a_constant(self, result.objective, cost, y > 0)
+        self._tell_of_nothing(is_nothing, "raise C or set class_weight")
         self._beta = result.beta if self.warm_start else None  # n numbers that a stored model does without
         return result, X, weighted
 

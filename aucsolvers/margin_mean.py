@@ -98,13 +98,14 @@ class MarginMeanScorer(BinaryScorer):
         """Return the threshold on training scores, those of a driver's result; ``reach`` bounds ||phi(x) - phi(z)||."""
         # scores that overflowed, with features or parameters of extreme scales, have none; the status says diverged
         if self.threshold == "zero" or not np.isfinite(scores).all():
+            self.found_nothing_ = False
             return 0.0
         unit, size = tie_width(scores), ALIKE * np.median(np.abs(scores))
         # F(w) - F* <= gap puts w within sqrt(2 gap) of the optimum; without a gap only the scores' size tells
         gap = np.maximum(result.dual_gap, np.finfo(float).eps * abs(result.objective))
-        if np.ptp(scores) <= max(unit, np.fmin(size, reach * np.sqrt(2.0 * gap))):
-            self._warn_of_nothing("raise lam1")
-            unit = max(unit, size)
+        is_nothing = np.ptp(scores) <= max(unit, np.fmin(size, reach * np.sqrt(2.0 * gap)))
+        self._tell_of_nothing(is_nothing, "raise lam1")
+        unit = max(unit, size) if is_nothing else unit
         return best_gmean_threshold(y, scores, tied_within=unit)
 
     def _forget(self):
@@ -192,6 +193,8 @@ class MarginMeanSVM(MarginMeanScorer):
         Passes and Newton steps made; for "rbf", steps made, in units of s, rounded up.
     status_ : {"converged", "max_iter", "diverged"}
         "diverged" where objective_ overflowed.
+    found_nothing_ : bool
+        Whether the optimum is w = 0, up to tol: then the ranking is arbitrary.
     history_ : dict of ndarrays
         ``updates`` (rows visited; steps of "rbf"), ``objective``, ``dual_gap``, ``auc`` (training rows), ``time_s``,
         each time that the certificate was computed: at w0 and as LinearSVM or KernelSVM do.

@@ -153,6 +153,8 @@ class LinearSVM(LinearScorer):
         Outer passes and Newton steps made.
     status_ : {"converged", "max_iter", "diverged"}
         "diverged" where objective_ overflowed.
+    found_nothing_ : bool
+        Whether the optimum is w = 0, up to tol: then the ranking is arbitrary.
     history_ : dict of ndarrays
         ``updates`` (rows visited, n in a Newton step), ``objective``, ``dual_gap``, ``auc`` (training rows),
         ``time_s``, each time that the certificate was computed: at the start, when it may pass or visits are eight
@@ -252,8 +254,8 @@ class LinearSVM(LinearScorer):
             **(getattr(self, "_state", {}) if self.warm_start else {}),
         )
         self._state = result.state if self.warm_start else {}  # n numbers that a stored model does without
-        if result.status == CONVERGED and is_no_better_than_a_constant(self, result.objective, cost, y > 0):
-            self._warn_of_nothing("raise C or set class_weight")
+        is_nothing = result.status == CONVERGED and is_no_better_than_a_constant(self, result.objective, cost, y > 0)
+        self._tell_of_nothing(is_nothing, "raise C or set class_weight")
         return self._publish(result, X, y)
 
     def check_parameters(self):

@@ -177,6 +177,8 @@ class ZOVR(MarginMeanScorer):
         Rounds made.
     status_ : {"converged", "max_iter", "diverged"}
         Whether dual_gap_ is at most what tol says; "diverged" where objective_ overflowed.
+    found_nothing_ : bool
+        Whether the optimum is w = 0, up to tol: then the ranking is arbitrary.
     history_ : dict of ndarrays
         ``updates`` (inner steps), ``objective``, ``dual_gap``, ``auc`` (training rows), ``time_s``: at w = 0 and each
         time that the certificate was computed.

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tasks import plots
-from tasks.catalogue import MEAN, VALUE, parameter_columns
+from tasks.catalogue import MEAN, VALUE, parameter_columns, solver
 from tasks.configuration import is_number
 from tasks.files import replacing
 from tasks.pages import template
@@ -113,6 +113,7 @@ class SummaryRow:
     gap: float = float("nan")  # the certificate of the worst fit, in units of its objective at w = 0
     status: str = ""
     threshold_set_on: str = "training"
+    found_nothing: tuple[int, int] = (0, 0)  # fits whose optimum is w = 0, of so many
     is_best: bool = False
 
     @property
@@ -188,6 +189,7 @@ def _summary_row(cell: MethodResult) -> SummaryRow:
         gap=fit.certificate if fit else float("nan"),
         status=fit.status if fit else "not fitted",
         threshold_set_on=fit.threshold_set_on if fit else "training",
+        found_nothing=(sum(model.found_nothing for model in cell.all_models), len(cell.all_models)),
     )
 
 
@@ -323,8 +325,23 @@ def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
         certified = "" if status == UNCERTIFIED else "; the certificate is that of its worst member"
         notes.append(f"{title}: a committee of up to {size} candidates{certified}.")
     notes += [f"{title}: {left_out_in_short(left_out)}" for title, left_out in _left_outs(rows)]
-    notes += _upside_down(rows)
+    notes += _doubts(rows)
     return [Text(note, style="yellow") for note in notes]
+
+
+def _doubts(rows: Sequence[SummaryRow]) -> list[str]:
+    """Return what speaks against the use of methods: nothing was found, or they rank the other class first."""
+    return [*map(_of_nothing, (row for row in rows if row.found_nothing[0])), *_upside_down(rows)]
+
+
+def _of_nothing(row: SummaryRow) -> str:
+    weighted = "class_weight" in solver(row.solver).parameter_names()
+    remedy = "a larger C, or params: {class_weight: balanced}" if weighted else "a larger lam2 or lam1"
+    return (
+        f"{row.dataset} / {row.title} found nothing better than w = 0 in {row.found_nothing[0]} of "
+        f"{row.found_nothing[1]} fits (the last is on all rows): it costs less to misclassify the rarer class than to "
+        f"tell it apart, and what it ranks by is what its tolerance leaves. Take {remedy}."
+    )
 
 
 def _upside_down(rows: Sequence[SummaryRow]) -> list[str]:
@@ -438,7 +455,7 @@ def _section(result: ExperimentResult, dataset: Dataset, rank: int, rows: Sequen
         "dataset": dataset,
         "rows": own,
         "headline": headline(own, score),
-        "upside_down": _upside_down(own),
+        "doubts": _doubts(own),
         "held_out": held_out_sentences(result, dataset),
         "scale": _interval_scale([score.of(row) for row in own if not row.error]),
         "spans": _spans(cells),

@@ -87,6 +87,7 @@ def fit_model(
         search_s=choice.seconds,
         calibrator=fit_calibrator(held_out, whole.y, method.probabilities) if method.probabilities else None,
         threshold_set_on=rule,
+        found_nothing=any(getattr(chain[-1], "found_nothing_", False) for chain in chains(pipeline)),
     )
 
 

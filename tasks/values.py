@@ -284,6 +284,7 @@ class FittedModel:
     gap_unit: float = 1.0  # the objective at w = 0, or 1 where that is less; of zovr its value, where that is more
     calibrator: Any = None  # of scores to probabilities, where a config asks for them
     threshold_set_on: str = "training"  # a rule of `validation: threshold`, never "auto"
+    found_nothing: bool = False  # the solver's optimum is w = 0: its ranking is arbitrary
 
     @property
     def is_certified(self) -> bool:

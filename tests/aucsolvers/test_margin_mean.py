@@ -192,6 +192,8 @@ class TestOptimum:
             with pytest.warns(UserWarning, match="MarginMeanSVM found nothing better than w = 0"):
                 svm = MarginMeanSVM().fit(rows, y)
             assert np.ptp(svm.decision_function(rows)) < 1e-6 and not svm.predict(rows).any()
+            assert svm.found_nothing_
+        assert not MarginMeanSVM().fit(X + 3.0 * y[:, None], y).found_nothing_
 
     @pytest.mark.parametrize("size", [1e-3, 1e-5])
     def test_small_features_have_small_weights_that_rank(self, size):

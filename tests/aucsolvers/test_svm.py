@@ -930,12 +930,13 @@ def test_where_nothing_is_better_than_a_constant_that_is_said(loss, intercept):
     X = rng.normal(size=(400, 3)) + 0.5 * y[:, None] if loss == "hinge" and intercept else np.zeros((400, 3))
     with pytest.warns(UserWarning, match="found nothing better than w = 0"):
         svm = LinearSVM(0.01, loss=loss, fit_intercept=intercept, random_state=0).fit(X, y)
-    assert svm.status_ == "converged" and np.ptp(svm.decision_function(X)) < 1e-3
+    assert svm.status_ == "converged" and svm.found_nothing_ and np.ptp(svm.decision_function(X)) < 1e-3
     with pytest.warns(UserWarning, match="KernelSVM found nothing better than w = 0"):
         KernelSVM(0.01, kernel="linear", loss=loss, fit_intercept=intercept).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        LinearSVM(0.01, class_weight="balanced", random_state=0).fit(rng.normal(size=(400, 3)) + y[:, None], y)
+        svm.set_params(class_weight="balanced").fit(rng.normal(size=(400, 3)) + y[:, None], y)
+    assert not svm.found_nothing_
 
 
 class TestFreeBias:

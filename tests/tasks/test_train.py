@@ -2,12 +2,14 @@
 
 import warnings
 from dataclasses import replace
+from io import StringIO
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from rich.console import Console
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_circles
@@ -25,12 +27,13 @@ from tasks.download import download
 from tasks.errors import BadInput
 from tasks.fit import build_kernel, refuse_too_large
 from tasks.models import trusted_types
+from tasks.report import console_report, render_html
 from tasks.search import best_candidate, choose, search, search_parameters
 from tasks.seeds import seed_for
 from tasks.split import all_rows, make_splits
 from tasks.train import fit_model, train
 from tasks.undersample import draw_sample, settle_sampler, undersample
-from tasks.values import ConversionRule, Split, Table
+from tasks.values import ConversionRule, ExperimentResult, Split, Table
 
 
 def config(method, **more):
@@ -185,6 +188,35 @@ def test_not_converging_is_told_by_status_and_not_by_warnings(wine):
         models = trained(wine, splits, whole.methods[0], whole)
     assert [m.status for m in models] == ["max_iter"] * 2
     assert all(m.certificate > 1e-12 for m in models)
+
+
+@pytest.mark.parametrize(
+    ("method", "remedy"),
+    [
+        ({"solver": "linear_svm", "grid": [0.01]}, "a larger C, or params: {class_weight: balanced}"),
+        ({"solver": "margin_mean", "grid": [1000.0]}, "a larger lam2 or lam1"),
+        ({"solver": "linear_svm", "grid": [0.01], "params": {"class_weight": "balanced"}}, None),
+        ({"solver": "svm_or", "grid": [0.01]}, None),
+    ],
+)
+def test_an_optimum_at_0_is_told_with_its_remedy(tmp_path, method, remedy):
+    """A certified AUC of 0.50 in one fold and of 0.83 in another looked like bad luck."""
+    rng = np.random.default_rng(0)
+    y = np.arange(600) % 20 == 0
+    frame = pd.DataFrame(rng.normal(size=(600, 3)) + 0.5 * y[:, None], columns=list("abc")).assign(y=y)
+    frame.to_csv(tmp_path / "rare.csv", index=False)
+    dataset = convert.fn(download.fn("rare", str(tmp_path / "rare.csv"), None), ConversionRule("y"))
+    whole = config(method, validation={"folds": 2, "threshold": "training"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        cell = compute(divide(dataset, whole, plainly), whole.methods[0], whole, 3, plainly)
+    result = ExperimentResult("one", (dataset,), {"rare": ()}, (cell,), {}, "0f3c2a", {})
+    console = Console(file=StringIO(), width=1000)
+    console.print(console_report(result, 1000))
+    words = f"rare / {method['solver']} found nothing better than w = 0 in 3 of 3 fits"
+    for text in (console.file.getvalue(), render_html(result)):
+        assert (words in text) == (remedy is not None)
+        assert remedy is None or f"Take {remedy}." in text
 
 
 @pytest.mark.parametrize(("n_pos", "expected"), [(48, "u1"), (17, "u1"), (16, "u2"), (4, "u2")])
