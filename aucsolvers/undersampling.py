@@ -234,7 +234,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
             if getattr(self.estimator_, "kernel", None) == "precomputed":
                 raise _not_an_svm(self.estimator_)  # whose fit would ask for a square of numbers
             self.estimator_.fit(X, labels)
-            scores = self.estimator_.decision_function(X) if isinstance(self.estimator_, SVC) else None
+            scores = self.estimator_.decision_function(X) if _is_solved_svc(self.estimator_) else None
         distances = hyperplane_distances(self.estimator_, X, scores)
         if _has_no_hyperplane(self.estimator_, labels, scores, distances):
             raise _no_hyperplane(self.estimator_)
@@ -297,15 +297,22 @@ def _has_no_hyperplane(svm, labels, scores, distances):
     ``labels`` are those that it was fitted to, 1 for the minority. Of scikit-learn's SVC the rows' scores and distances
     tell the objective.
     """
-    if not isinstance(svm, LinearSVM | KernelSVM | SVC):
-        return False
-    cost, positive = row_costs(svm.C, svm.class_weight, svm.classes_, labels - 0.5, None), labels > 0
-    if not isinstance(svm, SVC):
+    positive = labels > 0
+    if isinstance(svm, LinearSVM | KernelSVM):
+        cost = row_costs(svm.C, svm.class_weight, svm.classes_, labels - 0.5, None)
         return svm.status_ == CONVERGED and is_no_better_than_a_constant(svm, svm.objective_, cost, positive)
+    if not _is_solved_svc(svm):
+        return False
+    cost = svm.C * svm.class_weight_[labels]
     farthest = np.argmax(distances)
     norm = np.abs(scores[farthest]) / distances[farthest]
     constant = 2.0 * min(cost[positive].sum(), cost[~positive].sum())
     return 0.5 * norm**2 + _losses_at_best_bias(scores, positive, cost) >= (1.0 - NEGLIGIBLE_GAIN) * constant
+
+
+def _is_solved_svc(svm):
+    """Tell whether this is scikit-learn's own class, which was not stopped on its way."""
+    return type(svm) is SVC and svm.max_iter == -1
 
 
 def _losses_at_best_bias(scores, positive, cost):

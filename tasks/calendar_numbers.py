@@ -15,7 +15,7 @@ Keys = tuple[np.ndarray, ...]
 BEGINNING = 1000  # numbers that tell of most columns with fractions that they are no dates
 MONTHS = {*map(str, range(1, 10)), "11", "12"}  # behind a year's point, as a number has them: October is January
 WEEKS = {text.rstrip("0") for text in map(str, range(1, 54))}
-JUMP = 300  # times; from one moment to the next of a unit it is no more, from 1973 on
+EPOCHS = [(10.0**digits, 5.0 * 10.0 ** (digits + 1)) for digits in (8, 11, 14, 17)]  # 1973 to 2128 in s, ms, us, ns
 
 
 def out_of_order(values: np.ndarray) -> bool:
@@ -76,9 +76,11 @@ def two_units(values: np.ndarray) -> tuple[float, float] | None:
     >>> two_units(np.array([1.7e9, 1.8e9, 1.7e12]))
     (1800000000.0, 1700000000000.0)
     """
-    large = values[values >= 1e8]
-    far = np.flatnonzero(large[1:] > JUMP * large[:-1])
-    return (float(large[far[0]]), float(large[far[0] + 1])) if len(far) else None
+    spans = [values[(values >= low) & (values <= high)] for low, high in EPOCHS]
+    of_unit = [span for span in spans if len(span)]
+    if len(of_unit) < 2 or sum(map(len, of_unit)) < (values > 1).sum():
+        return None
+    return float(of_unit[0][-1]), float(of_unit[1][0])
 
 
 def _none_goes_up(ways: Iterable[Keys]) -> bool:
@@ -123,10 +125,10 @@ def _fractions(values: np.ndarray) -> Keys | None:
     are_months = behind <= MONTHS and behind & {"11", "12"}
     if _in_years(values // 1) and (are_months or (behind <= WEEKS and len(behind) > 12)):
         return values // 1, np.array([int(part[2]) for part in parts])
+    if not _within(values // 1, 12) or np.array_equal(values, np.round(values, 2)):
+        return None
     year = np.round(values % 1 * 10_000)
-    if np.array_equal(values, np.round(values, 4)) and _in_years(year) and _within(values // 1, 12):
-        return year, values // 1
-    return None
+    return (year, values // 1) if np.array_equal(values, np.round(values, 4)) and _in_years(year) else None
 
 
 def _in_years(numbers: np.ndarray) -> bool:

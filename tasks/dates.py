@@ -88,7 +88,7 @@ def read_times(
     else:
         times = plain_column(column)
         if times.dtype == object:
-            codes, values = pd.factorize(times, use_na_sentinel=False)  # each once, by first appearance
+            codes, values = _each_once(times)
 
             def first(i: int) -> str:
                 return place(int(np.argmax(codes == i)))
@@ -104,6 +104,17 @@ def read_times(
     if times.dtype.kind == "f":
         _refuse_disorder(times[wanted], name, file)
     return times
+
+
+def _each_once(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each value is among the others, by first appearance, and these; all of them if few come again.
+
+    So it is with objects that are no texts, of which 1 and True are one.
+    """
+    beginning = values[:BEGINNING]
+    if 2 * len(pd.unique(beginning)) > len(beginning) or pd.api.types.infer_dtype(values, skipna=True) != "string":
+        return np.arange(len(values)), values
+    return pd.factorize(values, use_na_sentinel=False)
 
 
 def gap_of(rule: ConversionRule, times: np.ndarray, file: str) -> Length:

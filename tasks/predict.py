@@ -37,7 +37,7 @@ from tasks.files import CHUNK, brief, open_plain, replacing, sha256_or_reason
 from tasks.manifests import find_run, read_manifest
 from tasks.models import KeptModel, load_ranker
 from tasks.preprocess import known_texts
-from tasks.readers import Marks, RawTable, unclear, unclear_numbers
+from tasks.readers import RawTable, unclear, unclear_numbers
 from tasks.runs import PARENT
 from tasks.values import ConversionRule, RawFile
 
@@ -409,21 +409,16 @@ def _no_rows(raw: RawFile) -> BadInput:
 
 
 def read_rows(model: KeptModel, raw: RawFile, fit: Fit, rows: int = chunks.ROWS) -> Iterator[Rows]:
-    """Yield the rows in order as the model takes them, at most so many at a time."""
+    """Yield the rows in order as the model takes them, at most so many at a time; what its dots mean all rows tell."""
     marks: dict[int, frozenset[str]] = defaultdict(frozenset)
+    names: list[str] = []
     for piece in chunks.pieces(raw, fit.rule, rows, fit.texts):
         for place, found in piece.marks.items():
-            marks[place] |= found  # of all rows so far: in how many pieces they come is not to matter
-        _refuse_unclear(model, piece, marks, raw.path.name)
+            marks[place] |= found
+        names = names or (unique_names([str(name) for name in piece.X.columns]) if piece.marks else [])
         yield _frame(model, piece, raw.path.name) if model.columns else _matrix(model, fit.base, piece, raw.path.name)
-
-
-def _refuse_unclear(model: KeptModel, piece: RawTable, marks: Marks, file: str) -> None:
-    """Refuse a column of numbers of which nobody can tell what its dots mean."""
-    names = unique_names([str(name) for name in piece.X.columns]) if marks else []
-    numbers = {place: marks[place] for place, name in enumerate(names) if model.columns.get(name) == "number"}
-    if odd := unclear(numbers):
-        raise unclear_numbers(names[min(odd)], file)
+    if odd := [names[place] for place in sorted(unclear(marks)) if model.columns.get(names[place]) == "number"]:
+        raise unclear_numbers(odd[0], raw.path.name)
 
 
 def _frame(model: KeptModel, piece: RawTable, file: str) -> pd.DataFrame:

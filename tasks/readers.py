@@ -53,12 +53,14 @@ SAMPLE = 200  # records that header and delimiter are judged by
 HEAD = 200_000  # characters that hold them, or one line that is longer
 DOTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")  # 1.234, a number of thousands or one and a bit
 _COMMA = re.compile(r"[+-]?([0-9]+|[1-9][0-9]{0,2}(\.[0-9]{3})+),[0-9]+")  # 999,50 and 1.234,50
-_POINT = re.compile(r"[+-]?[0-9]*\.[0-9]+")  # 1.5 and, unless it has DOTS, 0.123
+_POINT = re.compile(r"[+-]?[0-9]*\.[0-9]+")  # 1.5, but 12.30 may be a time of day, and 1.10 a version
+# 0.123, 1.2345, 12345.6 and 1e-3: what is no time, day or version, and no thousands
+_DECIMALS = re.compile(r"[+-]?(0?\.[0-9]{3,}|[0-9]*\.[0-9]{4,}|[0-9]{5,}\.[0-9]+|[0-9.]+[eE][+-]?[0-9]+)")
 _EXCELS_LINE = re.compile(r'"?sep=(.)"?(?=\n)', re.IGNORECASE)
 _SVMLIGHT_PAIR = re.compile(r"(?:qid|[0-9]+):[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
 
-Marks = Mapping[int, frozenset[str]]  # of columns by position: "comma", "dots", "point" of some values, or "words"
+Marks = Mapping[int, frozenset[str]]  # of columns by position: "comma", "dots", "point", "decimals" of some, or "words"
 
 
 @dataclass(frozen=True)
@@ -314,8 +316,8 @@ def parse_records(
         marks = {i: _marks(frame[i]) for i in frame}
         numbers = [i for i in frame if frame[i].dtype == np.float64]
         # commas in this table or, it may be, in another piece; and points that can be seen without reading again
-        if texts is None and (pointed := [i for i in numbers if _has_point(frame[i].to_numpy())]):
-            marks |= dict.fromkeys(pointed, frozenset({"point"}))
+        if texts is None and (pointed := [i for i in numbers if _has_decimals(frame[i].to_numpy())]):
+            marks |= dict.fromkeys(pointed, frozenset({"decimals"}))
         elif numbers and (texts is not None or _has_commas(marks)):
             unread = parse(numbers, only=numbers)
             marks |= {i: _marks(unread[i]) for i in numbers}
@@ -354,7 +356,9 @@ def _marks(column: pd.Series) -> frozenset[str]:
     for value in values:
         if value in MISSING:
             continue
-        if DOTS.fullmatch(value):
+        if _DECIMALS.fullmatch(value):
+            found.add("decimals")
+        elif DOTS.fullmatch(value):
             found.add("dots")
         elif _POINT.fullmatch(value):
             found.add("point")
@@ -366,10 +370,11 @@ def _marks(column: pd.Series) -> frozenset[str]:
     return frozenset(found)
 
 
-def _has_point(numbers: np.ndarray) -> bool:
-    """Tell whether numbers that were read as floats had a decimal point for certain: 0.5, or 1.2345, but not 1.5."""
-    fractions = numbers[numbers % 1 > 0]
-    return bool(((np.abs(fractions) < 1) | (np.abs(fractions * 1000 - np.rint(fractions * 1000)) > 1e-6)).any())
+def _has_decimals(numbers: np.ndarray) -> bool:
+    """Tell whether some numbers that were read as floats are sure to have been _DECIMALS; others may have been too."""
+    small = np.abs(numbers[np.abs(numbers) < 1000])
+    units = np.where(small < 1, 100, 1000) * small
+    return bool((np.abs(units - np.rint(units)) > 1e-6).any())
 
 
 def _has_commas(marks: Marks) -> bool:
@@ -379,12 +384,12 @@ def _has_commas(marks: Marks) -> bool:
 def unclear(marks: Marks) -> frozenset[int]:
     """Return the columns in which nobody can tell what 1.234 is, for they or other numbers have commas, as 999,50.
 
-    Unless there is a decimal point in the file, as in 0.5.
+    Unless it is told by a decimal point: any in the column itself, or one such as 0.123 in the file.
     """
     numbers = {i: found for i, found in marks.items() if "words" not in found}
-    if not _has_commas(marks) or any("point" in found for found in numbers.values()):
+    if not _has_commas(marks) or any("decimals" in found for found in numbers.values()):
         return frozenset()
-    return frozenset(i for i, found in numbers.items() if "dots" in found)
+    return frozenset(i for i, found in numbers.items() if "dots" in found and "point" not in found)
 
 
 def _tidy(column: pd.Series, decimal_comma: bool, is_text: bool) -> pd.Series:

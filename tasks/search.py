@@ -152,7 +152,8 @@ def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Spl
     together = kept_together(train, config.validation.grouped)
     ways = [partial(make_splits, repeats=1, seed=seed, groups=together)]
     if train.times is not None:
-        ways = [partial(span_splits, times=train.times, groups=together, gap=gap) for gap in (train.gap, 0)] + ways
+        gaps = dict.fromkeys((train.gap, 0))
+        ways = [partial(span_splits, times=train.times, groups=together, gap=gap) for gap in gaps] + ways
     for divide in ways:
         for folds in range(most, 1, -1):
             with suppress(BadInput):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 RENAMED = 0.25  # share of rows held out that train today from which on it is no chance
 REDATED = 0.1  # the same of rows that are later than those that a champion was trained on, and were among them
 SAMPLED = 10_000  # keys by which that is told
+FEWEST_LATE = 20  # later rows, of which as many are like older ones as chance has it
 TRAINED = "trained_rows.json"
 
 
@@ -304,7 +305,7 @@ def _moved_by_pairs(trained: Trained, then: np.ndarray | None, newest: Moment, w
     alone, late = counts[place] == 1, whole.times > newest
     known = trained.rows.has(keys) if then is None else trained.rows.has(keys) | np.isin(keys, then)
     found, told = trained.pairs.count(_paired(keys, whole.groups)[known & alone & ~late])
-    chance = max(1 - alone.mean(), known[late & alone].mean() if (late & alone).any() else 0.0)
+    chance = max(1 - alone.mean(), known[late & alone].sum() / max((late & alone).sum(), FEWEST_LATE))
     if told - found <= max(RENAMED * told, 3 + 2 * chance * told):
         return ""
     return f"had {told:,} of today's rows that this can be told of, {told - found:,} of them in other groups"

@@ -807,6 +807,24 @@ def test_steps_that_only_move_last_digits_come_to_an_end(seed):
     assert svm.dual_gap_ < 1e-12 * svm.objective_
 
 
+def test_starting_over_leaves_half_of_the_passes_to_descent(monkeypatch):
+    honest, allowed = module._polish, []
+
+    def told(run):
+        allowed.append((run.passes, run.max_iter))
+        return honest(run)
+
+    monkeypatch.setattr(module, "_polish", told)
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(120, 6))
+    y = np.where(X[:, 0] + rng.normal(size=120) > 1, 1.0, -1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        LinearSVM(100.0, max_iter=1000, random_state=4).fit(X + 1e7, y)
+    (_, first), (passes, second) = allowed
+    assert first == 1000 and second == 1000 - (1000 - passes) // 2
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(("offset", "C"), [(1e7, 10.0), (1e7, 100.0), (1e7, 1000.0), (1e6, 1e4)])
 def test_features_far_from_0_are_solved_whatever_the_order_of_visits(offset, C, seed):

@@ -563,6 +563,26 @@ def test_what_libsvms_tolerance_leaves_of_w_is_no_hyperplane_either(seed, tol):
         assert 0 < len(sampler.rates_) == (y == 0).sum()
 
 
+class Weighted(SVC):
+    def fit(self, X, y):
+        return super().fit(X, y, sample_weight=np.where(y > 0, 9.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    "svm",
+    [
+        SVC(kernel="linear", max_iter=5),
+        Weighted(kernel="linear"),
+        SVC(kernel="linear", class_weight={0: 1, 1: 40, 2: 5}),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_svm_of_which_less_is_known_is_taken_at_its_word(svm):
+    """Stopped on its way, or with weights that it does not tell, its w may be what it looks like."""
+    GeometricUnderSampler("u1", estimator=svm, random_state=0).fit_resample(*rare_class(0))
+
+
 @untimed
 @given(
     st.lists(st.tuples(st.floats(-3, 3), st.booleans(), st.floats(0.1, 9)), min_size=2, max_size=30).filter(

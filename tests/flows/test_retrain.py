@@ -617,6 +617,13 @@ class TestTimes:
         write(table[first:], file)
         assert meet("claims", by_day(file, "claims", group="client"), rule)[0].contender is not None
         write(table[first:].assign(client=lambda t: "K" + t["client"].astype(str)), file)
+        for more in ([], [5], [5, 6]):  # and late rows that are like such as have left the file
+            late = table.iloc[more].assign(day=pd.Timestamp("2025-12-01"), client="new")
+            write(
+                pd.concat([table[max(first, 7) :].assign(client=lambda t: "K" + t["client"].astype(str)), late]), file
+            )
+            assert told(meet("claims", by_day(file, "claims", group="client"), rule)[0])[0] == "same_group"
+        write(table[first:].assign(client=lambda t: "K" + t["client"].astype(str)), file)
         name, reason = told(meet("claims", by_day(file, "claims", group="client"), rule)[0])
         found = int(re.search("had ([0-9]+) of today's rows that this can be told of, \\1 of them in other", reason)[1])
         assert name == "same_group" and 210 <= found <= 900 - first, "some were neither trained on nor held out"

@@ -301,6 +301,19 @@ class TestColumns:
         path = new_rows(tmp_path, frame.assign(colour=1))
         np.testing.assert_array_equal(scored(model, path, drop=("colour",))["score"], model.ranker.predict(frame))
 
+    @pytest.mark.parametrize("rows", [1, 100, 20_000])
+    @pytest.mark.parametrize("dropped", [(), ("c",)])
+    def test_a_file_that_was_trained_on_is_scored_whichever_row_tells_of_dots(self, tmp_path, rows, dropped):
+        """A 0.125 anywhere, also where no feature is, says that 1.234 is a number; it was refused before that came."""
+        frame = pd.DataFrame({"a": "2,5", "b": "1.234", "c": "3", "y": ["no", "yes"] * 300})
+        frame.loc[::3, "a"], frame.loc[599, "c"] = "4,5", "0.125"
+        path = new_rows(tmp_path, frame, "late.csv", sep=";")
+        table = as_table(path, ConversionRule("y", drop=dropped))
+        assert table.X["b"].tolist() == [1.234] * 600
+        model = kept(table, layout=Layout(target="y", left_out=dropped))
+        found = scored(model, path, rows=rows)["score"]
+        np.testing.assert_array_equal(found, model.ranker.predict(table.X))
+
     @pytest.mark.parametrize("rows", [1, 7, 10_000])
     @pytest.mark.parametrize("turn", [1, -1])
     def test_commas_and_dots_in_a_column_of_numbers_are_refused_in_pieces_of_any_size(

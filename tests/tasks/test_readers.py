@@ -263,13 +263,27 @@ def test_dots_are_not_guessed_at_where_numbers_of_another_column_have_commas(tmp
     ("one", "others"),
     [
         (["1,5", "2,5"], ["0.123", "1.500"]),  # no thousand begins with 0
-        (["1,2", "3"], ["12.125", "3.2"]),  # a list of choices is no number: where there are points, commas are none
+        (["1,2", "3"], ["12.125", "3.2"]),  # a list of choices is no number
+        (["1,2", "3"], ["12.125", "3.2041"]),
+        (["1,5", "3"], ["1.234", "1e-3"]),
         (["1.5", "2.5"], ["1.234", "12.500"]),
     ],
 )
 def test_a_decimal_point_anywhere_tells_what_dots_are(tmp_path, one, others):
     text = "a;b\n" + "".join(f"{a};{b}\n" for a, b in zip(one, others, strict=True))
     assert readers.read_csv(write(tmp_path, text)).X["b"].tolist() == [*map(float, others)]
+
+
+@pytest.mark.parametrize("other", ["12.30", "24.12", "0.5"])
+def test_times_of_day_and_versions_tell_nothing_of_thousands(tmp_path, other):
+    text = f"price;places;clock\n0,5;1.000;{other}\n2,5;2.000;{other}\n"
+    assert readers.read_csv(write(tmp_path, text)).X["places"].tolist() == ["1.000", "2.000"]
+
+
+@given(st.lists(st.floats(-2000, 2000).map(lambda x: round(x, 5)) | st.integers(-2000, 2000), min_size=1, max_size=9))
+def test_what_numbers_tell_of_their_points_their_texts_tell_too(numbers):
+    if readers._has_decimals(np.array(numbers, dtype=float)):
+        assert any(readers._DECIMALS.fullmatch(str(number)) for number in numbers)
 
 
 def test_commas_in_a_column_of_words_say_nothing_of_numbers(tmp_path):

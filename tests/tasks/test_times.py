@@ -209,6 +209,9 @@ class TestWritten:
             [41_900, 42_000, 42_099],  # days since 1900, with four digits behind that might be years
             [20_500, 21_000, 190_500],
             [1e8, 2e9],
+            [0, 5e7, 1.1e8, 4e10],  # of a machine that stood still for a night
+            [1.2, 2.19],
+            [-1e308, 1e308],
         ],
     )
     def test_numbers_in_the_order_of_time_are_times(self, values):
@@ -219,6 +222,14 @@ class TestWritten:
         texts = [f"2024-01-05 {i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}" for i in range(80_000)] + ["soon"]
         with pytest.raises(BadInput, match=r"line 80002: .* got 'soon'"):
             times_of(texts)
+
+    def test_the_line_is_that_of_the_row_and_not_of_the_value(self):
+        with pytest.raises(BadInput, match=r"line 1002: .* got 'soon'"):
+            times_of(["2024-01-05", "2024-01-06"] * 500 + ["soon", "later", "soon"])
+        with pytest.raises(BadInput, match=r"line 1003: .* got none"):
+            times_of(["2024-01-05", "2024-01-06"] * 500 + ["2024-01-07", "", "2024-01-05"])
+        again = times_of(["2024-01-06", "2024-01-05", "2024-01-06"] * 400)
+        assert again.astype("M8[D]").astype(str).tolist() == ["2024-01-06", "2024-01-05", "2024-01-06"] * 400
 
     def test_rows_that_are_not_wanted_may_have_anything(self):
         assert times_of(["2024-01-05", "soon", None], [True, False, False])[0] == np.datetime64("2024-01-05")
