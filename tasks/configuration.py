@@ -77,14 +77,17 @@ class DatasetConfig(Strict):
     @field_validator("gap", mode="before")
     @classmethod
     def _as_length(cls, value: Any) -> Any:
-        gap: Any = value.strip() if isinstance(value, str) else value
-        is_number = re.fullmatch(NUMBER, gap) if isinstance(gap, str) else type(gap) in (int, float)
-        gap = float(str(gap)) if is_number else gap
-        if gap is not None and not (0 < gap < inf if is_number else isinstance(gap, str) and length(gap)):
+        text = str(value).strip()
+        if value is None:
+            return None
+        if length(text):
+            return text
+        number = float(text) if re.fullmatch(NUMBER, text) else 0.0
+        if not 0 < number < inf:
             raise ValueError(
                 f"expected a length of time such as 30d, 12h, 90min or 2w, or a number where time is one; got '{value}'"
             )
-        return gap
+        return number
 
     @field_validator("drop", mode="before")
     @classmethod

@@ -56,6 +56,7 @@ from tasks.store import artifact_folder, ledger
 from tasks.turns import turn
 from tasks.unseen import (
     TRAINED,
+    Past,
     Trained,
     failed,
     judge_unseen,
@@ -333,13 +334,14 @@ def meet_champion(
         return Opponent(champion, held_out.test, misfits, None)
     whole = replace(whole, X=as_trained(model, whole.X))
     kept, keys = read_profiles(client, manifest), lasting_keys(whole.X)
-    if moved := redated(champion, manifest, kept.trained, kept.row_keys, whole, keys, held_out.test):
+    past = Past(champion, manifest, kept.trained, kept.row_keys)
+    if moved := redated(past, whole, keys, held_out.test):
         return Opponent(champion, held_out.test, (moved,), None)
-    unseen = unseen_rows(manifest, whole, keys, held_out.test, config.validation.grouped, kept.trained)
-    fair = judge_unseen(champion, manifest, config, table, unseen)
+    unseen = unseen_rows(past, whole, keys, held_out.test, config.validation.grouped)
+    fair = judge_unseen(past, config, table, unseen)
     if not fair.passed:
         return Opponent(champion, held_out.test, (fair,), None)
-    if renamed := renamed_groups(champion, manifest, kept.trained, kept.row_keys, whole, keys):
+    if renamed := renamed_groups(past, whole, keys):
         return Opponent(champion, held_out.test, (renamed,), None)
     scores = np.asarray(model.ranker.predict(as_trained(model, table.X)), dtype=np.float64)[unseen]
     earlier = manifest["folds"][-1].get("test", {}).get("auc")

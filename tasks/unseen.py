@@ -94,21 +94,34 @@ class Trained:
         return json.dumps({name: sample.text for name, sample in vars(self).items() if sample is not None})
 
 
+@dataclass(frozen=True)
+class Past:
+    """What is known of a champion's training."""
+
+    champion: Version
+    manifest: dict[str, Any]
+    trained: Trained | None  # None as ``held_out`` where it cannot be read, or was not kept in earlier days
+    held_out: np.ndarray | None  # the keys of the rows that it held out
+
+    @property
+    def until(self) -> Moment:
+        """The latest moment of the rows that its last model was trained on; None if they had no time."""
+        return _trained_until(self.manifest)
+
+
 def _paired(keys: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Return one key for each row and its group."""
     return mixed(keys) ^ groups
 
 
-def unseen_rows(
-    manifest: dict[str, Any], whole: Table, keys: np.ndarray, rows: np.ndarray, grouped: bool, trained: Trained | None
-) -> np.ndarray:
-    """Return which of some rows of a table a run held out, or are later than all that it was trained on.
+def unseen_rows(past: Past, whole: Table, keys: np.ndarray, rows: np.ndarray, grouped: bool) -> np.ndarray:
+    """Return which of some rows of a table a champion held out, or are later than all that it was trained on.
 
-    The columns of ``whole`` are those that the run's model knows, ``keys`` are its rows'. None of the rows' group was
+    The columns of ``whole`` are those that its model knows, ``keys`` are its rows'. None of the rows' group was
     trained on; with times, they are later by the table's gap and, where copies stay together (``grouped``), no copies
-    either. What has left the file is told by ``trained``, of up to SAMPLED groups and copies.
+    either. What has left the file is told by ``past.trained``, of up to SAMPLED groups and copies.
     """
-    until, groups = _trained_until(manifest), None if whole.groups is None else whole.groups[rows]
+    until, trained, groups = past.until, past.trained, None if whole.groups is None else whole.groups[rows]
     if until is not None and whole.times is not None:
         seen, together = whole.times <= until, kept_together(whole, grouped)
         unseen = ~seen[rows] & far(whole.times[rows], np.array([until]), whole.gap)
@@ -119,8 +132,8 @@ def unseen_rows(
         if trained is not None and grouped:
             unseen &= ~trained.rows.has(keys[rows])
         return unseen
-    by_groups = role_of(manifest, "group") is not None
-    unseen = _held_out_of(manifest).rows(whole.X, whole.groups if by_groups else None)[rows]
+    by_groups = role_of(past.manifest, "group") is not None
+    unseen = _held_out_of(past.manifest).rows(whole.X, whole.groups if by_groups else None)[rows]
     return unseen if groups is None else unseen & ~np.isin(groups, groups[~unseen])
 
 
@@ -140,32 +153,30 @@ def _trained_until(manifest: dict[str, Any]) -> Moment:
     return read_again(manifest["splits"][-1]["trained_until"]) if role_of(manifest, "time") is not None else None
 
 
-def judge_unseen(
-    champion: Version, manifest: dict[str, Any], config: "RetrainConfig", table: Table, unseen: np.ndarray
-) -> Judged:
+def judge_unseen(past: Past, config: "RetrainConfig", table: Table, unseen: np.ndarray) -> Judged:
     """Tell how many of the held-out rows the champion has not seen, and whether they are enough to compare on."""
     others, y, least = table.rows(np.flatnonzero(unseen)), table.y, config.rules.min_positives
     left, (n_pos, told) = len(others.y), positives(others.y, others.groups)
     if left == len(y):
-        reason = f"{named(champion)} was not trained on any of the {left:,} held-out rows."
+        reason = f"{named(past.champion)} was not trained on any of the {left:,} held-out rows."
         return Judged("unseen_rows", True, float(n_pos), 0.0, reason)
     enough = n_pos >= least and bool((others.y < 0).any())
     verdict = f"Both are judged on the {left:,} others."
     if not enough:
         verdict = f"The {left:,} others include {told}, at least {least:,} and rows of both classes are needed."
     reason = (
-        f"{named(champion)} may have been trained on {len(y) - left:,} of the {len(y):,} held-out rows: "
-        f"{_why_others(manifest, config)}. {verdict}"
+        f"{named(past.champion)} may have been trained on {len(y) - left:,} of the {len(y):,} held-out rows: "
+        f"{_why_others(past, config)}. {verdict}"
     )
     return Judged("unseen_rows", enough, float(n_pos), float(least), reason)
 
 
-def _why_others(manifest: dict[str, Any], config: "RetrainConfig") -> str:
+def _why_others(past: Past, config: "RetrainConfig") -> str:
     """Return why the champion's config held out other rows than this one."""
-    before = manifest["config"]
+    before = past.manifest["config"]
     then = (before["validation"].get("held_out", 0.0), before["seed"])
     now = (config.validation.held_out, config.seed)
-    if _trained_until(manifest) is not None:
+    if past.until is not None:
         others = "" if config.data.group is None else f", and those of one '{config.data.group}' with these count too"
         others += ", and copies of those count too" if config.validation.grouped else ""
         others += (
@@ -173,10 +184,10 @@ def _why_others(manifest: dict[str, Any], config: "RetrainConfig") -> str:
             if config.data.gap is None
             else f", and what is later by less than {in_words(config.data.gap)} counts too"
         )
-        return f"it was trained on rows until {shown(_trained_until(manifest))}{others}"
+        return f"it was trained on rows until {shown(past.until)}{others}"
     if config.data.time is not None:
         return f"it held out rows of all times, this config those that are the newest by '{config.data.time}'"
-    if config.data.group is not None and role_of(manifest, "group") is None:
+    if config.data.group is not None and role_of(past.manifest, "group") is None:
         return f"it held out rows, this config holds out all rows of one '{config.data.group}'"
     if then == now:
         return "columns were added since, so that other rows are held out"
@@ -203,29 +214,21 @@ def other_roles(champion: Version, manifest: dict[str, Any], dataset: Dataset, t
         )
 
 
-def redated(
-    champion: Version,
-    manifest: dict[str, Any],
-    trained: Trained | None,
-    then: np.ndarray | None,
-    whole: Table,
-    keys: np.ndarray,
-    rows: np.ndarray,
-) -> Judged | None:
+def redated(past: Past, whole: Table, keys: np.ndarray, rows: np.ndarray) -> Judged | None:
     """Tell that of some rows of today, those later than the champion's training were among it: of other times now.
 
     A row of which there still is a copy among the older ones has not moved. Of the others as many may be known as the
-    champion held out with copies in its training (``then`` are their keys), or as are copies of rows that are later,
-    too; and a tenth more. ``keys`` are of all rows of today.
+    champion held out with copies in its training, or as are copies of rows that are later, too; and a tenth more.
+    ``keys`` are of all rows of today.
     """
-    until = _trained_until(manifest)
+    until, trained, then, time = past.until, past.trained, past.held_out, role_of(past.manifest, "time")
     if until is None or whole.times is None:
         return None
     if trained is None or then is None:
         return failed(
             "same_time",
-            f"{named(champion)} kept no {TRAINED} that can be read, by which rows are known that are of another "
-            f"'{role_of(manifest, 'time')}' than they were.",
+            f"{named(past.champion)} kept no {TRAINED} that can be read, by which rows are known that are of another "
+            f"'{time}' than they were.",
         )
     later = whole.times > until
     among = np.zeros(len(keys), dtype=bool)
@@ -238,53 +241,40 @@ def redated(
         return None
     return failed(
         "same_time",
-        f"{named(champion)} was trained on rows until {shown(until)}, and {crossed:,} of {told:,} later ones were "
-        f"among them. Either '{role_of(manifest, 'time')}' is not as it was, so that which rows it has seen cannot be "
+        f"{named(past.champion)} was trained on rows until {shown(until)}, and {crossed:,} of {told:,} later ones were "
+        f"among them. Either '{time}' is not as it was, so that which rows it has seen cannot be "
         "told, or they are copies of rows that have left the file. Write it as it was, or leave copies out.",
     )
 
 
-def renamed_groups(
-    champion: Version,
-    manifest: dict[str, Any],
-    trained: Trained | None,
-    then: np.ndarray | None,
-    whole: Table,
-    keys: np.ndarray,
-) -> Judged | None:
+def renamed_groups(past: Past, whole: Table, keys: np.ndarray) -> Judged | None:
     """Tell that which groups a champion was trained on cannot be known, for they have other names today.
 
-    Or for rows have left the file of which it kept no groups. ``then`` are the keys of the rows that it held out,
-    ``keys`` of all rows of today.
+    Or for rows have left the file of which it kept no groups. ``keys`` are of all rows of today.
     """
-    if whole.groups is None:
+    group, by_time = role_of(past.manifest, "group"), past.until is not None
+    if whole.groups is None or (group is None and not by_time):
         return None
-    group = role_of(manifest, "group")
-    if role_of(manifest, "time") is not None:
-        if trained is None:
-            return None
-        if group is None:
-            return _left_without_groups(champion, trained, keys)
-        moved = _moved_by_pairs(trained, then, read_again(manifest["splits"][-1]["tested_until"]), whole, keys)
-    elif then is None or group is None:
-        return None
-    else:
-        moved = _moved_by_draw(_held_out_of(manifest), then, whole, keys)
+    if group is None:
+        return _left_without_groups(past, keys)
+    moved = (_moved_by_pairs if by_time else _moved_by_draw)(past, whole, keys)
     if not moved:
         return None
     return failed(
         "same_group",
-        f"{named(champion)} {moved}: the values of '{group}' are other ones than they were, so which rows it was "
+        f"{named(past.champion)} {moved}: the values of '{group}' are other ones than they were, so which rows it was "
         "trained on cannot be told. Write them as they were.",
     )
 
 
-def _moved_by_draw(rule: HeldOut, then: np.ndarray, whole: Table, keys: np.ndarray) -> str:
+def _moved_by_draw(past: Past, whole: Table, keys: np.ndarray) -> str:
     """Tell how many of the rows that were held out would be trained on by the same rule today.
 
     An empty text if they are as many as may be by chance: as today's rows have copies in other groups.
     """
-    out = rule.rows(whole.X, whole.groups)
+    then, out = past.held_out, _held_out_of(past.manifest).rows(whole.X, whole.groups)
+    if then is None:
+        return ""
     stays = np.isin(then, keys[out])
     crossed = int((np.isin(then, keys[~out]) & ~stays).sum())
     chance = float(np.isin(keys[out], keys[~out]).mean()) if out.any() else 0.0  # of a row's copy in another group
@@ -293,16 +283,18 @@ def _moved_by_draw(rule: HeldOut, then: np.ndarray, whole: Table, keys: np.ndarr
     return f"held out {len(then):,} rows, {crossed:,} of which it would be trained on by the same rule today"
 
 
-def _moved_by_pairs(trained: Trained, then: np.ndarray | None, newest: Moment, whole: Table, keys: np.ndarray) -> str:
+def _moved_by_pairs(past: Past, whole: Table, keys: np.ndarray) -> str:
     """Tell how many rows of the champion's day are of other groups today; of rows of today that have no copy.
 
-    Rows that are later than its ``newest`` row were not there. An empty text if they are as many as may be by chance:
-    as rows have copies, or as later rows are like such as were there.
+    Rows that are later than its newest row were not there. An empty text if they are as many as may be by chance: as
+    rows have copies, or as later rows are like such as were there.
     """
-    if trained.pairs is None or whole.groups is None or whole.times is None:
+    trained, then = past.trained, past.held_out
+    if trained is None or trained.pairs is None or whole.groups is None or whole.times is None:
         return ""
     _, place, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    alone, late = counts[place] == 1, whole.times > newest
+    alone = counts[place] == 1
+    late = whole.times > read_again(past.manifest["splits"][-1]["tested_until"])
     known = trained.rows.has(keys) if then is None else trained.rows.has(keys) | np.isin(keys, then)
     found, told = trained.pairs.count(_paired(keys, whole.groups)[known & alone & ~late])
     chance = max(1 - alone.mean(), known[late & alone].sum() / max((late & alone).sum(), FEWEST_LATE))
@@ -311,15 +303,15 @@ def _moved_by_pairs(trained: Trained, then: np.ndarray | None, newest: Moment, w
     return f"had {told:,} of today's rows that this can be told of, {told - found:,} of them in other groups"
 
 
-def _left_without_groups(champion: Version, trained: Trained, keys: np.ndarray) -> Judged | None:
+def _left_without_groups(past: Past, keys: np.ndarray) -> Judged | None:
     """Tell that rows have left the file on which a champion was trained that knew of no groups."""
-    gone = 1 - float(np.isin(trained.rows.least, mixed(keys)).mean())
+    gone = 0.0 if past.trained is None else 1 - float(np.isin(past.trained.rows.least, mixed(keys)).mean())
     if gone <= REDATED:
         return None
     return failed(
         "same_group",
-        f"{named(champion)} was trained without a group, and {gone:.0%} of its training rows are no more in the data: "
-        "of which groups these were cannot be told. Put them back, or leave group out.",
+        f"{named(past.champion)} was trained without a group, and {gone:.0%} of its training rows are no more in the "
+        "data: of which groups these were cannot be told. Put them back, or leave group out.",
     )
 
 
