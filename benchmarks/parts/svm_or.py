@@ -13,7 +13,7 @@ from aucsolvers import SVMOR, ordinal
 from benchmarks.contest import BETWEEN, Contest, Side, fixed, timed, tune
 from benchmarks.data import DataSet
 from benchmarks.part import Bench, Cell, Part
-from benchmarks.peers import rank_svm
+from benchmarks.peers import named_file, rank_svm
 
 LAMS = (1e-2, 1e-4)
 TARGET = 1e-6  # (P - min P) / min P
@@ -130,7 +130,7 @@ def _hinge_peers(bench: Bench) -> dict[str, Callable[[DataSet, float, float], Si
         peers["dlib"] = dlib_side
     else:
         bench.absent["dlib svm_rank_trainer"] = NO_DLIB
-    if program := rank_svm.binary(rank_svm.SVM_PERF):
+    if program := named_file(rank_svm.SVM_PERF):
         ladder = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
         peers["SVM-perf"] = partial(program_side, "SVM-perf", "hinge", rank_svm.svm_perf, program, ladder)
     else:
@@ -140,7 +140,7 @@ def _hinge_peers(bench: Bench) -> dict[str, Callable[[DataSet, float, float], Si
 
 def _squared_peers(bench: Bench) -> dict[str, Callable[[DataSet, float, float], Side]]:
     peers: dict[str, Callable] = {"L-BFGS": lbfgs_side}
-    if program := rank_svm.binary(rank_svm.LIBLINEAR_RANKSVM):
+    if program := named_file(rank_svm.LIBLINEAR_RANKSVM):
         ladder, name = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6), "liblinear-ranksvm"
         peers[name] = partial(program_side, name, "squared_hinge", rank_svm.liblinear_ranksvm, program, ladder)
     else:

@@ -1,9 +1,9 @@
 """Published algorithms as short, straight C that we wrote from the papers, compiled when a benchmark runs.
 
-They stand for the public C code of SOLAM and OPAUC, which cannot be shipped here, and for what the paper of SDCD ran,
-which was never published. The compiler gets the freedoms that
-our kernels have, so that its loops are vectorised as ours are; not -ffast-math, for a library linked with it switches
-the whole process to arithmetic without subnormal numbers.
+They stand beside the public C code of SOLAM and OPAUC (``sparse_auc``), in its place where it is absent, and for what
+the papers of SPDAM and SDCD ran, which was never published in C. The compiler gets the freedoms that our kernels have,
+so that its loops are vectorised as ours are; not -ffast-math, for a library linked with it switches the whole process
+to arithmetic without subnormal numbers.
 """
 
 import ctypes

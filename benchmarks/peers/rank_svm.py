@@ -5,7 +5,6 @@ favour. A wrong scaling of C would show at once: the quality of the peer's weigh
 """
 
 import importlib.util
-import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -25,12 +24,6 @@ UNSEEN_S = 1e-5  # what a difference of two times cannot tell from nothing
 
 def has_dlib() -> bool:
     return importlib.util.find_spec("dlib") is not None
-
-
-def binary(variable: str) -> str | None:
-    """Return the program that an environment variable names, if it is there."""
-    named = os.environ.get(variable)
-    return named if named and Path(named).is_file() else None
 
 
 def dlib_pair(data: DataSet) -> object:

@@ -1,5 +1,6 @@
 """The peers solve the problem that we compare on: against twins in plain NumPy, or against our certified optimum."""
 
+import subprocess
 import sys
 
 import numpy as np
@@ -12,7 +13,7 @@ from aucsolvers import LSSVM, SVMOR
 from aucsolvers.metrics import pairwise_square_objective
 from benchmarks.data import DataSet
 from benchmarks.parts import pair_updates, square_loss, svm_or
-from benchmarks.peers import c_code, rank_svm
+from benchmarks.peers import c_code, named_file, rank_svm, sparse_auc
 
 needs_c = pytest.mark.skipif(c_code.library() is None, reason="no C compiler")
 
@@ -90,6 +91,60 @@ def test_sdcd_in_c_visits_each_pair_once_an_epoch_with_the_step_of_the_paper(few
     assert in_c[1] == pytest.approx(alpha, rel=1e-9, abs=1e-12)
 
 
+# Public C code ---------------------------------------------------------------------------------------------------
+
+STUB = """
+#include <stdbool.h>
+#include <stdio.h>
+struct rows { double *values; int *columns, *starts, *lengths; double *y; bool is_sparse; int n, d; bool is_graph; };
+struct pass { int passes, verbose, steps, records; double least_change; };
+struct result { double *w, *before, *aucs, *times; int recorded, steps, passes; };
+static void told(struct rows *rows, struct pass *pass, struct result *result)
+{
+    for (int i = 0; i < rows->n; i++)
+        for (int f = 0; f < rows->d; f++)
+            result->w[f] += rows->y[i] * rows->values[i * rows->d + f] * pass->passes;
+    if (rows->is_sparse || rows->is_graph || pass->verbose || pass->records || pass->steps <= rows->n)
+        result->w[0] = -1.0;
+}
+bool _algo_solam(struct rows *rows, struct pass *pass, struct result *result, double zeta, double radius)
+{
+    told(rows, pass, result);
+    result->w[1] = zeta;
+    result->w[2] = radius;
+    return true;
+}
+void _algo_opauc(struct rows *rows, struct pass *pass, struct result *result, int rank, double eta, double lam)
+{
+    told(rows, pass, result);
+    result->w[1] = eta;
+    result->w[2] = lam;
+    printf("diff: %d\\n", rank);
+}
+"""
+
+
+@needs_c
+def test_the_public_code_gets_the_rows_and_its_parameters_and_is_not_heard(few, tmp_path, monkeypatch, capfd):
+    source, library = tmp_path / "stub.c", tmp_path / "libstub.so"
+    source.write_text(STUB, encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    monkeypatch.setenv(sparse_auc.LIBRARY, str(library))
+    (X, y), code = few, sparse_auc.library()
+    first = pytest.approx(y @ X[:, 0])
+    assert sparse_auc.solam(code, X, y, zeta=0.5, radius=7.0)[:3].tolist() == [first, 0.5, 7.0]
+    assert sparse_auc.opauc(code, X, y, lam=0.1, eta=0.01)[:3].tolist() == [first, 0.01, 0.1]
+    assert capfd.readouterr().out == ""
+
+
+@needs_c
+@pytest.mark.skipif(named_file(sparse_auc.LIBRARY) is None, reason="no public C code here")
+def test_the_public_opauc_does_what_ours_in_c_does(few):
+    X, y = few
+    in_public = sparse_auc.opauc(sparse_auc.library(), X, y, lam=0.1, eta=0.01)
+    assert in_public == pytest.approx(c_code.opauc(X, y, 0.1, 0.01), rel=1e-6, abs=1e-9)
+
+
 # Pairwise hinge --------------------------------------------------------------------------------------------------
 
 
@@ -137,8 +192,9 @@ def test_liblinear_ranksvm_gets_the_sum_over_pairs(cancer, program):
     assert float(arguments()[arguments().index("-c") + 1]) == pytest.approx(1 / (2 * k * 1e-2))
 
 
-def test_a_variable_that_names_no_file_names_no_program(monkeypatch, tmp_path):
+def test_a_variable_that_names_no_file_names_no_peer(monkeypatch, tmp_path):
     monkeypatch.setenv(rank_svm.SVM_PERF, str(tmp_path / "absent"))
-    assert rank_svm.binary(rank_svm.SVM_PERF) is None
+    assert named_file(rank_svm.SVM_PERF) is None
     monkeypatch.delenv(rank_svm.SVM_PERF)
-    assert rank_svm.binary(rank_svm.SVM_PERF) is None
+    assert named_file(rank_svm.SVM_PERF) is None
+    assert named_file("PATH") is None  # names folders
