@@ -18,7 +18,7 @@ import numpy as np
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import mean_pair_square
 from aucsolvers._ranking import Ranking
-from aucsolvers._rows import REDUCE, add, add_four, as_rows, dot, weighted_row_sum
+from aucsolvers._rows import REDUCE, add, add_four, as_rows, dot, dot_four, weighted_row_sum
 
 # Rows scored before they are added up: what the nearest cache holds.
 BLOCK_ENTRIES, FEWEST, MOST = 4096, 8, 256
@@ -216,10 +216,20 @@ def _block_size(product):
 
 @kernel(forceinline=True)
 def _score_block(rows, models, start, stop, scores):
+    first, size = np.uint32(start), stop - start
+    whole = size - size % 4
     for m in range(models.shape[0]):
-        w = models[m]
-        for i in range(np.uint32(start), np.uint32(stop)):
-            scores[m, i] = dot(rows, i, w)
+        w, told = models[m], scores[m]
+        for k in range(0, whole, 4):
+            i, j, p, q = (
+                first + np.uint32(k),
+                first + np.uint32(k + 1),
+                first + np.uint32(k + 2),
+                first + np.uint32(k + 3),
+            )
+            told[i], told[j], told[p], told[q] = dot_four(rows, i, j, p, q, w)
+        for k in range(whole, size):
+            told[first + np.uint32(k)] = dot(rows, first + np.uint32(k), w)
 
 
 @kernel(forceinline=True)
