@@ -52,13 +52,11 @@ def opauc(X: np.ndarray, y: np.ndarray, lam: float, eta: float) -> np.ndarray:
     return w
 
 
-def spdam(
-    Z: np.ndarray, b: np.ndarray, batches: np.ndarray, lam: float, sigma: float, tau: float, theta: float
-) -> np.ndarray:
-    """Return the weights after one step per row of ``batches`` (row numbers, int64), from w = 0 and beta = 0."""
-    n, d = Z.shape
-    beta, w, ahead, pull, work = np.zeros(n), np.zeros(d), np.zeros(d), np.zeros(d), np.empty(2 * d)
-    _call("spdam", Z, b, batches, n, d, *batches.shape, lam, sigma, tau, theta, beta, w, ahead, pull, work)
+def spdam(X: np.ndarray, y: np.ndarray, lam: float, batch: int, epochs: int) -> np.ndarray:
+    """Return the weights after so many epochs from w = 0 and beta = 0, in batches that it draws."""
+    n, d = X.shape
+    w, order = np.empty(d), np.empty(n, dtype=np.int64)
+    _call("spdam", X, y, n, d, epochs, batch, lam, np.empty((n, d)), np.empty(n), order, w, np.empty(7 * d))
     return w
 
 

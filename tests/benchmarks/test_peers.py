@@ -66,7 +66,7 @@ def test_solam_in_c_takes_the_steps_of_the_paper(few):
 
 @needs_c
 def test_spdam_in_c_approaches_the_closed_form(cancer):
-    w = square_loss._spdam_in_c(cancer)(1500)
+    w = square_loss._spdam_in_c(cancer, 1500)
     exact = LSSVM(lam=square_loss.LAM).fit(cancer.X, cancer.y).objective_
     assert pairwise_square_objective(w, cancer.X, cancer.y, square_loss.LAM) == pytest.approx(exact, rel=1e-9)
 
