@@ -56,6 +56,16 @@ def test_blocks_of_any_size_are_added_up(loss, storage, n, d):
 
 @losses
 @pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("d", [1, 3, 7, 16, 29, 54, 101])
+def test_equal_rows_tie_wherever_in_a_block_they_are(loss, storage, d):
+    rng = np.random.default_rng(d)
+    for n in (9, 90, 4096 // d + 7):
+        X, y = np.tile(rng.normal(size=d), (n, 1)), np.where(np.arange(n) % 3, -1.0, 1.0)
+        assert Objective(storage(X), y > 0, LAM, loss).look(rng.normal(size=d)).auc == 0.5
+
+
+@losses
+@pytest.mark.parametrize("storage", STORAGES)
 def test_models_that_share_a_reading_are_seen_as_alone(loss, storage):
     X, y = arriving(150)
     models = np.array([3.0 * W, np.zeros(5), 1e200 * W, 1e307 * W, 1e308 * W, W])
