@@ -87,10 +87,11 @@ def _samplers() -> Table:
 def _runs() -> Table:
     from tasks.runs import list_runs
 
-    table = Table("started (UTC)", "experiment", "run", "status", "AUC", "G-mean", box=None)
+    table = Table("started (UTC)", "id", "experiment", "run", "status", "AUC", "G-mean", box=None)
     client = _client()
     for row in list_runs(client) if client else ():
-        table.add_row(*map(plain, (row.started, row.experiment, row.name, row.status, row.auc, row.gmean)))
+        cells = (row.started, row.run_id[:8], row.experiment, row.name, row.status, row.auc, row.gmean)
+        table.add_row(*map(plain, cells))
     return table
 
 

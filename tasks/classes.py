@@ -79,9 +79,11 @@ def divide(counts: dict[str, int], column: str, rule: ConversionRule) -> Divisio
     counts = {label: counts[label] for label in sorted(counts, key=_order)}
     if len(counts) < 2:
         got = shortened(next(iter(counts)))
+        if rule.positive is not None:
+            _matching(rule.positive, counts, column)
         raise BadInput(
-            f"Expected two classes in column '{column}', got one ({got}). "
-            "Choose the target with --target (target, in a config)."
+            f"Expected two classes in column '{column}', got one ({got}) in all {sum(counts.values()):,} rows. Are "
+            "rows missing? Or choose another target with --target (target, in a config)."
         )
     sides, words = _SIDES[rule.conversion](counts, column, rule)
     _refuse_spellings(sides, column, rule)

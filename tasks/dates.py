@@ -1,6 +1,5 @@
 """Dates as people write them: 2024-01-05, 2024/1/5, 05.01.2024, 1/5/2024, each with or without a time of day."""
 
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -165,16 +164,27 @@ def _written_times(
         row = max(ways, key=pd.Series.count).isna().idxmax()
         got = f"'{given[row]}', which is no date of 1678 to 2261 and no time of day"
     else:
-        row = (~given.str.fullmatch("|".join(_FORMS))).idxmax()
-        got = f"'{given[row]}'" + ("" if not _is_date(given[row]) else " and others of another form")
+        row, got = _odd_one(given)
     raise BadInput(
         f"{file}, {place(row)}: expected numbers, or dates of one form, as time '{name}', got {got}. Write all as "
         "2024-01-05, or 2024-01-05 13:45:00."
     )
 
 
-def _is_date(text: str) -> bool:
-    return any(re.fullmatch(form, text) for form in _FORMS)
+def _odd_one(given: pd.Series) -> tuple[int, str]:
+    """Return where texts have the first that is no date, or no date of the form that most of them have, and which."""
+    forms = pd.Series("", index=given.index)
+    for form in _FORMS:
+        if not (forms == "").any():
+            break
+        forms = forms.mask((forms == "") & given.str.fullmatch(form), form)
+    strange = forms == ""
+    if strange.any():
+        return strange.idxmax(), f"'{given[strange.idxmax()]}'"
+    counts = forms.value_counts()
+    usual = forms == max(_FORMS, key=lambda form: counts.get(form, 0))
+    row = (~usual).idxmax()
+    return row, f"'{given[row]}' beside '{given[usual.idxmax()]}'"
 
 
 def _refuse_some_zones(given: pd.Series, name: str, file: str, place: Callable[[int], str]) -> None:

@@ -181,7 +181,10 @@ def in_words(difference: Difference) -> str:
     'test.auc: 0.5 → 0.75 (+0.25)'
     """
     first, second = difference.first, difference.second
-    words = f"{difference.place}: {shown(first)} → {shown(second)}"
+    told = shown(first), shown(second)
+    if isinstance(first, str) and isinstance(second, str) and told[0] == told[1]:
+        told = _about_the_difference(first, second)
+    words = f"{difference.place}: {told[0]} → {told[1]}"
     return f"{words} ({second - first:+.3g})" if isinstance(first, float) and isinstance(second, float) else words
 
 
@@ -203,6 +206,20 @@ def shown(value: Any) -> str:
         more = [f"… {len(value)} in all"] if len(value) > MOST_MEMBERS else []
         return _cut(f"[{', '.join([*map(shown, value[:MOST_MEMBERS]), *more])}]", 3 * LONGEST)
     return str(value)
+
+
+def _about_the_difference(first: str, second: str) -> tuple[str, str]:
+    """Return two texts, or digests, that begin alike, from a little before where they part.
+
+    >>> _about_the_difference("a long way to " * 4 + "Rome", "a long way to " * 4 + "Oslo")
+    ('…long way to Rome', '…long way to Oslo')
+    """
+    same = next(
+        (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
+    )
+    start = max(0, same - LONGEST // 4)
+    lead = "…" if start else ""
+    return lead + _cut(first[start:]), lead + _cut(second[start:])
 
 
 def _cut(text: str, most: int = LONGEST) -> str:

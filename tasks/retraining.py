@@ -119,7 +119,7 @@ class RetrainConfig(Sectioned):
     def sha256(self) -> str:
         """The digest of what the outcome hangs on: not of how many work on it, or whether they may fetch."""
         tree = self.model_dump(mode="json", exclude={"workers", "offline"})
-        for role in ("group", "time"):  # configs are older than these, and the same ones as they were
+        for role in ("group", "time", "gap"):  # configs are older than these, and the same ones as they were
             if tree["data"][role] is None:
                 del tree["data"][role]
         return hashlib.sha256(canonical(tree)).hexdigest()

@@ -16,6 +16,7 @@ MOST = 100
 class RunRow:
     """One run as a line of text; a parent comes before its children, the newest parent first."""
 
+    run_id: str
     started: str
     experiment: str
     name: str
@@ -66,6 +67,7 @@ def all_pages(search: Callable[..., Any], *arguments: Any, **options: Any) -> It
 def _row(run: Run, experiments: dict[str, str], indent: str) -> RunRow:
     metrics = run.data.metrics
     return RunRow(
+        run_id=run.info.run_id,
         started=datetime.fromtimestamp(run.info.start_time / 1000, UTC).strftime("%Y-%m-%d %H:%M"),
         experiment=experiments[run.info.experiment_id],
         name=f"{indent}{run.info.run_name}",

@@ -89,7 +89,8 @@ def defect(line: bytes) -> str | None:
         return None
     fields = re.split(r"[ \t]+", line.decode("utf-8", "replace"))
     if not _is_finite(fields[0]):
-        return f"the label {fields[0][:40]!r}, which is not a finite number"
+        rest = "; a row begins with one, any number where it is not known" if ":" in fields[0] else ""
+        return f"the label {fields[0][:40]!r}, which is not a finite number{rest}"
     previous = -1
     for position, item in enumerate(fields[1:]):
         index, colon, value = item.partition(":")

@@ -117,7 +117,16 @@ def test_svmlight_has_no_names_to_drop_by(tmp_path):
 
 def test_one_class_is_refused_with_the_house_sentence(refusal):
     message = refusal("x,fraud\n1,0\n2,0\n", target="fraud")
-    assert message.startswith("Expected two classes in column 'fraud', got one (0). Choose the target with --target (")
+    assert message.startswith(
+        "Expected two classes in column 'fraud', got one (0) in all 2 rows. Are rows missing? Or "
+    )
+
+
+def test_of_one_class_that_is_not_the_positive_one_the_positive_one_is_missing(refusal):
+    message = refusal("x,fraud\n1,no\n2,no\n", target="fraud", positive="yes")
+    assert message.startswith("Expected the positive class to be one of column 'fraud' (no), got 'yes'.")
+    message = refusal("x,fraud\n1,Yes\n2,Yes\n", target="fraud", positive="yes")
+    assert message.startswith("Expected two classes in column 'fraud', got one (Yes) in all 2 rows.")
 
 
 def test_more_classes_need_the_positive_one(refusal):

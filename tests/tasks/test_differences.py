@@ -46,6 +46,8 @@ def test_values_are_shown_short():
     assert in_words(Difference(("auc",), 0.5, 0.25)) == "auc: 0.5 → 0.25 (-0.25)"
     assert in_words(Difference(("n",), 5, 6)) == "n: 5 → 6"
     assert in_words(Difference(("n",), MISSING, None)) == "n: – → none"
+    long = "divided by 'day', tested rows are later than those that train by "
+    assert in_words(Difference(("rule",), f"{long}5d", f"{long}7d")) == "rule: …at train by 5d → …at train by 7d"
     assert shown("a" * 64) == "aaaaaaaaaaaa…"
     assert shown([0.5] * 1000) == "[0.5, 0.5, 0.5, … 1000 in all]"
     assert len(shown("word " * 1000)) < 60

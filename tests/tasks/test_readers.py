@@ -328,6 +328,7 @@ def test_svmlight_indices_count_from_zero_where_a_zero_occurs(tmp_path):
     [
         ("one 1:2", "the label 'one', which is not a finite number"),
         ("nan 1:2", "the label 'nan'"),
+        ("1:2 2:3", "the label '1:2', which is not a finite number; a row begins with one, any number where it is not"),
         ("1,2 1:2", "the label '1,2'"),
         ("1 1:abc", "the value 'abc' of index 1"),
         ("1 1:2 5", "'5' without a colon"),

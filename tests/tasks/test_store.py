@@ -76,6 +76,7 @@ class TestRuns:
                 tags = {PARENT: parent.info.run_id}
                 client.create_run(place, moment * 10_000 + 1 + cell, tags, run_name=f"{name} {cell}")
         names = [row.name for row in list_runs(client)]
+        assert all(len(row.run_id) == 32 for row in list_runs(client))
         old = ["old", "  old 0", "  old 1"]
         assert names == ["new", *(f"  new {cell}" for cell in range(600)), *old]
         assert [row.name for row in list_runs(client, most=1)] == names[:-3]
