@@ -1,12 +1,14 @@
 """Moments: datetime64[us] in UTC where a column holds dates, else float64: a year, a number of the day, seconds."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 Moment = Any  # np.datetime64 or np.float64, of which one column has one kind
 Length = Any  # of time: the difference of two moments, np.timedelta64 or a number
+SPANS = ("M", "D", "h", "m", "s")  # that a text may stand for, as NumPy abbreviates them, from the longest on
 _MICROSECONDS = {"s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86_400 * 10**6, "w": 604_800 * 10**6}
 
 
@@ -43,6 +45,24 @@ def kept(moment: Moment) -> str | float:
 def read_again(moment: str | float) -> Moment:
     """Return the moment that `kept` made a text or a number of."""
     return np.datetime64(moment, "us") if isinstance(moment, str) else np.float64(moment)
+
+
+def end_of(moment: Moment, others: Iterable[Moment]) -> Moment:
+    """Return the last moment of the month, day, hour ... that a moment stands for, as ``others`` of its column tell.
+
+    >>> june, march = np.datetime64("2024-06-01", "us"), np.datetime64("2024-03-01", "us")
+    >>> shown(end_of(june, [march]))[:19], shown(end_of(june, [march + 1]))
+    ('2024-06-30 23:59:59', '2024-06-01')
+    >>> bool(2024.75 < end_of(np.float64(2024), [np.float64(2023)]) < 2025), float(end_of(np.float64(2024.5), []))
+    (True, 2024.5)
+    """
+    moments = np.array([moment, *others])
+    if moments.dtype.kind == "f":
+        return np.nextafter(moment + 1.0, moment) if (moments == np.floor(moments)).all() else moment
+    for unit in SPANS:
+        if (moments == moments.astype(f"datetime64[{unit}]")).all():
+            return (moment.astype(f"datetime64[{unit}]") + 1).astype("datetime64[us]") - 1
+    return moment
 
 
 def length(text: str) -> np.timedelta64 | None:

@@ -24,6 +24,7 @@ from pydantic import Field, field_validator
 
 from aucsolvers.process import one_blas_thread
 from tasks import registry
+from tasks.check import text_column
 from tasks.classes import label_key
 from tasks.configuration import (
     DatasetConfig,
@@ -329,7 +330,7 @@ def meet_champion(
     except (BadInput, RunFailed, MlflowException) as error:
         lost = f"{named(champion)} cannot be used: {error}"
         return Opponent(champion, held_out.test, (failed("champion_available", lost),), None)
-    misfits = tuple(_misfits(champion, model, manifest, dataset, table))
+    misfits = tuple(_misfits(champion, model, manifest, dataset, whole))
     if misfits:
         return Opponent(champion, held_out.test, misfits, None)
     whole = replace(whole, X=as_trained(model, whole.X))
@@ -399,7 +400,8 @@ def _misfits(
     yield from other_roles(champion, manifest, dataset, table)
     other = _other_features(model, dataset, table)
     if other:
-        yield failed("same_features", f"{named(champion)} was trained on other features: {other}.")
+        words = f"{named(champion)} was trained on other features: {other}."
+        yield failed("same_features", " ".join([words, *_spoilt(model, table)]))
     theirs, ours = model.ranker.positive_label, dataset.provenance.positive_label
     if new := _new_labels(manifest["data"]["conversion"].get("label_sides", {}), dataset):
         yield failed(
@@ -440,6 +442,15 @@ def _other_features(model: KeptModel, dataset: Dataset, table: Table) -> str:
     new = [name for name in types if name not in model.columns] if lost else []
     told = (("the data lack", lost), ("new are", new), ("of another type are", retyped))
     return "; ".join(f"{words} {_listed(names)}" for words, names in told if names)
+
+
+def _spoilt(model: KeptModel, table: Table) -> Iterator[str]:
+    """Yield of columns of numbers that are texts by now why they are, if a few values make them so."""
+    for name, kind in column_types(table).items():
+        if kind == "text" and model.columns.get(name) == "number":
+            found = text_column(name, table.X[name])
+            if found.severity == "warning":
+                yield found.message
 
 
 def _listed(names: list[str]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.decide import Judged, positives
-from tasks.moments import Moment, in_words, read_again, shown
+from tasks.moments import Moment, end_of, in_words, read_again, shown
 from tasks.registry import Version
 from tasks.split import HeldOut, far, kept_together, lasting_keys, mixed
 from tasks.values import Dataset, Table
@@ -108,6 +108,21 @@ class Past:
         """The latest moment of the rows that its last model was trained on; None if they had no time."""
         return _trained_until(self.manifest)
 
+    @property
+    def trained_to(self) -> Moment:
+        """The end of the month or day that `until` stands for, where times were no finer: today's may be."""
+        return end_of(self.until, self._moments)
+
+    @property
+    def tested_to(self) -> Moment:
+        """The same of the rows that it held out, the newest of its day."""
+        return end_of(read_again(self.manifest["splits"][-1]["tested_until"]), self._moments)
+
+    @property
+    def _moments(self) -> Iterator[Moment]:
+        kept = (split.get(name) for split in self.manifest["splits"] for name in ("trained_until", "tested_until"))
+        return (read_again(one) for one in kept if one is not None)
+
 
 def _paired(keys: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Return one key for each row and its group."""
@@ -123,7 +138,7 @@ def unseen_rows(past: Past, whole: Table, keys: np.ndarray, rows: np.ndarray, gr
     """
     until, trained, groups = past.until, past.trained, None if whole.groups is None else whole.groups[rows]
     if until is not None and whole.times is not None:
-        seen, together = whole.times <= until, kept_together(whole, grouped)
+        seen, together = whole.times <= past.trained_to, kept_together(whole, grouped)
         unseen = ~seen[rows] & far(whole.times[rows], np.array([until]), whole.gap)
         if together is not None:
             unseen &= ~np.isin(together[rows], together[seen])
@@ -230,7 +245,7 @@ def redated(past: Past, whole: Table, keys: np.ndarray, rows: np.ndarray) -> Jud
             f"{named(past.champion)} kept no {TRAINED} that can be read, by which rows are known that are of another "
             f"'{time}' than they were.",
         )
-    later = whole.times > until
+    later = whole.times > past.trained_to
     among = np.zeros(len(keys), dtype=bool)
     among[rows] = later[rows]
     tested = np.unique(keys[among])
@@ -294,7 +309,7 @@ def _moved_by_pairs(past: Past, whole: Table, keys: np.ndarray) -> str:
         return ""
     _, place, counts = np.unique(keys, return_inverse=True, return_counts=True)
     alone = counts[place] == 1
-    late = whole.times > read_again(past.manifest["splits"][-1]["tested_until"])
+    late = whole.times > past.tested_to
     known = trained.rows.has(keys) if then is None else trained.rows.has(keys) | np.isin(keys, then)
     found, told = trained.pairs.count(_paired(keys, whole.groups)[known & alone & ~late])
     chance = max(1 - alone.mean(), known[late & alone].sum() / max((late & alone).sum(), FEWEST_LATE))

@@ -1,6 +1,6 @@
 """The online solvers, one pass over the rows: SOLAM and OPAUC against C code, the others beside them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -51,7 +51,7 @@ class _Peer(NamedTuple):
     """Code of both methods, one pass over X and y each; our own is judged only where the public code is absent."""
 
     name: str
-    passes: dict[type, Callable[[np.ndarray, np.ndarray], np.ndarray]]
+    passes: Mapping[Any, Callable[[np.ndarray, np.ndarray], np.ndarray]]
     is_judged: bool
 
 

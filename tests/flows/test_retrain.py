@@ -347,6 +347,11 @@ class TestOpponent:
             (lambda t: t.drop(columns="age"), "same_features", "the data lack age"),
             (lambda t: t.rename(columns={"age": "years"}), "same_features", "the data lack age; new are years"),
             (lambda t: t.assign(age=t["age"].astype(str) + " y"), "same_features", "of another type are age (text)"),
+            (
+                lambda t: t.assign(amount=t["amount"].astype(object).mask(t.index == 7, "high")),
+                "same_features",
+                "amount (text). Column 'amount' is read as text because of values such as 'high', but all the others",
+            ),
         ],
     )
     def test_other_features_are_named(self, model, change, rule, words):
@@ -523,16 +528,19 @@ class TestTimes:
         rule, reason = told(meet("claims", unnamed, ConversionRule("fraud", "yes", drop=("day",)))[0])
         assert rule == "same_time" and "held out the newest rows by 'day', and the config names none as time" in reason
 
-    def test_a_time_that_is_made_finer_is_noticed(self, tmp_path, monkeypatch):
-        """A model of all rows until July knows those of the end of July, which are later than 2024-07-01."""
+    @pytest.mark.parametrize("held_out", [0.22, 0.3])
+    def test_of_a_time_that_is_made_finer_the_last_month_counts_whole(self, tmp_path, monkeypatch, held_out):
+        """A model of all rows until May knows those of the end of May, which are later than 2024-05-01."""
         monkeypatch.chdir(tmp_path)
         table = of_days()
         file = write(table.assign(day=table["day"].dt.strftime("%Y-%m")))
         assert retrain(by_day(file, "claims")).decision.promote
         write(table, file)
-        wanted = by_day(file, "claims").model_copy(update={"validation": ValidationConfig(held_out=0.3)})
-        rule, reason = told(meet("claims", wanted, BY_DAY)[0])
-        assert rule == "same_time" and "was trained on rows until 2024-05-01, and" in reason
+        wanted = by_day(file, "claims").model_copy(update={"validation": ValidationConfig(held_out=held_out)})
+        opponent, held = meet("claims", wanted, BY_DAY)
+        in_june = np.flatnonzero((table["day"] >= "2024-06-01").to_numpy())
+        assert len(opponent.rows) > 0 and set(opponent.rows) == set(in_june) & set(held.test)
+        assert opponent.contender is not None
 
     def test_copies_that_the_champion_knows_are_left_out_where_they_stay_together(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
