@@ -152,18 +152,25 @@ def refuse_copy(uri: str) -> None:
 
 
 def _former_folder(uri: str) -> Path | None:
-    """Return the folder in which the local store gave out an artifact address, None if it is the current one."""
+    """Return the folder in which the store gave out an artifact address, None if it is the current one or cannot be.
+
+    A database on a server leaves it to MLflow where below ``mlruns/`` of that folder files are.
+    """
     address, here = _local_path(uri), FOLDER.resolve().parent
-    if address is None or not is_local():
+    if address is None:
         return None
-    roots = (above.parent.parent for above in address.parents if above.parts[-2:] == (FOLDER.name, "artifacts"))
+    names = (FOLDER.name, "artifacts") if is_local() else (FOLDER.name,)
+    roots = (above.parents[len(names) - 1] for above in address.parents if above.parts[-len(names) :] == names)
     return next((root for root in roots if root != here), None)
 
 
 def _has_come_from(former: Path, here: Path) -> bool:
-    """Tell whether the store here was in another folder: none is seen there now, or one that began as this one did."""
+    """Tell whether what is here was in another folder: none is seen there now, or one that began as this one did.
+
+    Where a server's files are there may never have been a ledger: then only the latter tells.
+    """
     began, begins = (_first_entry(Ledger(folder / FOLDER.name / "ledger").path) for folder in (former, here))
-    return began in (b"", begins)
+    return began == begins if began else is_local()
 
 
 def _first_entry(path: Path) -> bytes:
@@ -266,16 +273,17 @@ def _usable(experiment: Experiment) -> str:
 
 
 def _check_place(experiment: Experiment) -> None:
-    """Raise RunFailed if an experiment of the local store keeps its files in another folder than this one."""
+    """Raise RunFailed if an experiment keeps its files where this folder was before; of the local store, elsewhere."""
     place = _local_path(experiment.artifact_location)
-    if not is_local() or place is None:
+    if place is None or (not is_local() and lies_now(place, experiment.artifact_location) == place):
         return
     here = FOLDER.resolve()
     if not any(os.path.exists(above) and above.samefile(here) for above in place.resolve().parents):
+        other = f"move {FOLDER}/ away to begin a new store here" if is_local() else "choose another name"
         raise RunFailed(
-            f"Expected the files of the experiment '{experiment.name}' below {here}, got {place}: this store was "
-            "copied or moved here, and MLflow would write there. Run in the folder where it was made, move it back, or "
-            f"move {FOLDER}/ away to begin a new store here."
+            f"Expected the files of the experiment '{experiment.name}' below {here}, got {place}: {FOLDER}/ was "
+            f"copied or moved here, and MLflow would write there. Run in the folder where it was made, move it back, "
+            f"or {other}."
         )
 
 

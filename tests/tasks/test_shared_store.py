@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 from contextlib import closing, contextmanager
 from functools import partialmethod
@@ -70,6 +71,41 @@ def test_each_is_verified_by_its_own_ledger_and_says_where_the_others_are(folder
     for here, there in (folders, folders[::-1]):
         told = [(one.kind, one.subject, one.is_note, place(there) in one.message) for one in found_in(here)]
         assert told == [("elsewhere", "2 runs", True, True), ("elsewhere", "1 model", True, True)]
+
+
+def test_a_copy_is_checked_by_the_files_that_came_along_and_changes_nothing(folders):
+    """The original's files were checked in their place, and the champion there could be moved from the copy."""
+    fraud, churn = folders
+    copy = Audited(fraud.folder.parent / "copy", fraud.runs)
+    shutil.copytree(fraud.folder, copy.folder)
+    assert not findings_in(copy)
+    with at_work(copy.folder):
+        place = registry.versions(copy.client, "fraud")[-1].source
+        with pytest.raises(RunFailed, match=f"was made, {fraud.folder}, got {copy.folder}, a copy of it"):
+            store.refuse_copy(place)
+        with pytest.raises(RunFailed, match=r"was copied or moved here, .* or choose another name"):
+            store.experiment_id(copy.client, "claims")
+        with store.artifact_folder(place) as files:
+            (model,) = files.rglob("*.skops")
+    assert model.is_relative_to(copy.folder)
+    model.write_bytes(model.read_bytes() + b" ")
+    assert findings_in(copy) == {("changed", "run")} and not findings_in(fraud) and not findings_in(churn)
+    shutil.rmtree(copy.folder / "mlruns" / "1")
+    assert ("missing", "run") in findings_in(copy) and not findings_in(fraud)
+    for folder in (fraud, churn):  # whose files are in the other's folder
+        with at_work(folder.folder):
+            store.refuse_copy(place)
+            assert store.experiment_id(folder.client, "claims")
+
+
+def test_what_was_moved_is_checked_where_it_is_now(folders):
+    fraud, churn = folders
+    moved = Audited(fraud.folder.parent / "moved", fraud.runs)
+    os.replace(fraud.folder, moved.folder)
+    assert not findings_in(moved)
+    with at_work(moved.folder), pytest.raises(RunFailed, match="was copied or moved here"):
+        store.experiment_id(moved.client, "claims")
+    assert ("missing", "run") in findings_in(churn), "its files were in the other's folder"
 
 
 def test_what_is_wrong_with_ones_own_is_found_as_ever(folders):
