@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
-from flows.console import FINDING, plain, print_json, wide_console
+from flows.console import FAILED, FINDING, plain, print_json, wide_console
 from flows.waiting import bar, waiting
 from tasks import registry, store
 from tasks.errors import BadInput, RunFailed, in_short, nearest
@@ -105,7 +105,9 @@ def verify_command(as_json: bool = False, deep: bool = False) -> int:
         print_json(verdict.as_dict())
     else:
         _show_verdict(verdict)
-    return FINDING if verdict.findings else 0
+    # a server that cannot be reached tells of no change: it is all that is wrong, or there are findings besides
+    is_away = bool(cause) and not store.is_local() and len(verdict.findings) == 1
+    return FAILED if is_away else FINDING if verdict.findings else 0
 
 
 def champions_command(model: str, on: str | None = None, as_json: bool = False) -> int:

@@ -12,6 +12,7 @@ from rich.markup import escape
 WIDE = 160  # columns of a table where there is no terminal: a pipe has no width, and rows are lines for grep
 TEXT = 80  # columns of sentences there
 INCOMPLETE = 2  # the exit code of what cannot be looked at until the user brings something back
+FAILED = 1  # the exit code of what could not be done
 FINDING = 3  # the exit code of what an auditor has to look at
 
 

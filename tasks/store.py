@@ -12,6 +12,7 @@ import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
+from sqlalchemy import NullPool, create_engine
 
 from aucsolvers.process import ProcessWide
 from tasks.errors import BadInput, RunFailed, without_password
@@ -19,6 +20,7 @@ from tasks.files import is_there, locked
 from tasks.ledger import Ledger
 
 FOLDER = Path("mlruns")
+SERVERS = ("postgresql", "mysql", "mssql")  # databases that addresses lead to over a network
 LEDGER = "aucflow.ledger"  # the tag of a run or of a model's version: where the ledger is that tells of it
 LOCK_S = 300.0  # MLflow makes its tables in some seconds, on a busy machine in more
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the pages then open on runs, not on chat traces
@@ -44,7 +46,7 @@ def _local_uri() -> str:
 def shown_uri() -> str:
     """Return the store's address as others may read it, without a password."""
     scheme, mark, rest = tracking_uri().partition("://")
-    if scheme.startswith(("postgresql", "mysql", "mssql")):  # these take a password with any sign in it but an @
+    if scheme.startswith(SERVERS):  # these take a password with any sign in it but an @
         rest = rest.rpartition("@")[2]
     return without_password(scheme + mark + rest)
 
@@ -217,14 +219,25 @@ def check_store() -> None:
 def reader(remedy: str = "Restore a copy") -> MlflowClient:
     """Return a client of a store that has shown that it can be read, or raise RunFailed in one sentence."""
     try:
+        _knock()
         client = MlflowClient(tracking_uri())
         client.search_experiments(max_results=1)
     except Exception as error:  # whatever a damaged database makes of it
-        said = str(error).strip().partition("\n")[0].replace(tracking_uri(), shown_uri())
+        said = str(getattr(error, "orig", error)).strip().partition("\n")[0].replace(tracking_uri(), shown_uri())
+        if not is_local():
+            remedy = "Start it, mend the address in MLFLOW_TRACKING_URI, or unset that"
+            if isinstance(error, ModuleNotFoundError):
+                remedy = "Install this driver beside aucflow, or unset MLFLOW_TRACKING_URI"
         cause = without_password(said)[:200]
-        remedy = remedy if is_local() else "Start it, or unset MLFLOW_TRACKING_URI"
         raise RunFailed(f"Expected an MLflow store at {shown_uri()}, got: {cause}. {remedy}.") from error
     return client
+
+
+def _knock() -> None:
+    """Connect to the store's database server, once: MLflow tries for two minutes, also where the password is wrong."""
+    if tracking_uri().startswith(SERVERS):
+        with create_engine(tracking_uri(), poolclass=NullPool).connect():
+            pass
 
 
 def existing(made_by: str = "aucflow run") -> MlflowClient:

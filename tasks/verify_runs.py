@@ -44,7 +44,7 @@ from tasks.signing import verify as verify_signature
 
 NOTE = "mlflow.note.content"  # the user's to write, whatever we wrote there
 GUARDED = (PARENT, "mlflow.source.git.commit", "mlflow.source.name", "mlflow.source.type", "mlflow.user")
-DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+DATABASES = ("sqlite", *store.SERVERS)
 COLUMNS = ("key", "value", "timestamp", "step", "is_nan", "run_uuid")  # one of them is a word of MySQL's: quoted
 METRICS = table("metrics", *map(column, COLUMNS))
 LATEST = table("latest_metrics", *map(column, ("key", "step", "timestamp", "run_uuid")))

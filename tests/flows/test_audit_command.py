@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -13,6 +14,7 @@ from flows.cli import cli, main
 from flows.lists import list_command
 from flows.start import recover
 from tasks import ledger as ledger_module
+from tasks import store
 from tasks.errors import BadInput, RunFailed
 
 
@@ -168,6 +170,21 @@ class TestVerify:
             stream.write(first)
         with pytest.raises(RunFailed, match="Somebody changed the ledger: run `aucflow audit verify`"):
             recover()
+
+    def test_a_server_that_cannot_be_reached_is_no_finding_unless_the_ledger_has_one(
+        self, capsys, tmp_path, monkeypatch
+    ):
+        """A wrong password was reported like an edit."""
+        monkeypatch.setitem(sys.modules, "psycopg2", None)
+        with inside(tmp_path):
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://db/mlflow")
+            store.ledger().append("run", "the first", "finished")
+            assert verify_command() == 1
+            assert capsys.readouterr().out.startswith(
+                "unreadable store: Expected an MLflow store at postgresql://db/ml"
+            )
+            store.ledger().path.write_bytes(b"no entry\n")
+            assert verify_command() == 3
 
     def test_a_store_that_is_no_database_is_a_finding(self, audited, capsys, tmp_path):
         shutil.copytree("mlruns/ledger", tmp_path / "mlruns" / "ledger")

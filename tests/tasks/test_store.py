@@ -1,11 +1,14 @@
 """The MLflow store: which folders it can lie in, and that a copy of it never writes into the original."""
 
 import os
+import re
 import shutil
+import sys
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from tasks import store
 from tasks.errors import BadInput, RunFailed, in_short, without_password
@@ -35,6 +38,34 @@ class TestExisting:
             store.existing()
         assert "\n" not in str(error.value)
         assert [path.name for path in (folder / "mlruns").iterdir()] == ["mlflow.db"]
+
+
+class TestServer:
+    """A database on a server, which may be away: MLflow tries for two minutes."""
+
+    SECRET = "postgresql://bob:secret@db:5432/mlflow"
+
+    @pytest.fixture
+    def unasked(self, monkeypatch):
+        """The address, and an MLflow that must not be asked."""
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", self.SECRET)
+        monkeypatch.setattr(store, "MlflowClient", Mock(side_effect=AssertionError))
+
+    def test_what_is_in_the_way_is_told_at_once(self, unasked, monkeypatch):
+        said = Exception('connection to server at "db", port 5432 failed: FATAL: no such password\nsecond line')
+        refused = OperationalError("SELECT 1", {}, said)
+        monkeypatch.setattr(store, "create_engine", Mock(side_effect=refused))
+        expected = (
+            'Expected an MLflow store at postgresql://db:5432/mlflow, got: connection to server at "db", port 5432 '
+            "failed: FATAL: no such password. Start it, mend the address in MLFLOW_TRACKING_URI, or unset that."
+        )
+        with pytest.raises(RunFailed, match=f"^{re.escape(expected)}$"):
+            store.existing()
+
+    def test_a_driver_that_is_missing_is_to_be_installed(self, unasked, monkeypatch):
+        monkeypatch.setitem(sys.modules, "psycopg2", None)
+        with pytest.raises(RunFailed, match=r"psycopg2.* Install this driver beside aucflow, or unset"):
+            store.existing()
 
 
 @pytest.mark.parametrize(
