@@ -31,7 +31,7 @@ from tasks import numeric, plots, store
 from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
 from tasks.decide import Decision
-from tasks.errors import without_password
+from tasks.errors import RunFailed, in_short, without_password
 from tasks.facts import environment, git_state, processor, user_name
 from tasks.files import file_sha256
 from tasks.ledger import canonical
@@ -154,7 +154,28 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
     """End a run with a status, and with the reason where it did not finish; return its manifest's digest.
 
     The order is that of the claims: the manifest, then the ledger's entry with its digest, then the store's status.
+
+    Raises
+    ------
+    RunFailed
+        If the store, such as a server that has gone away, does not take the end of a run that did not finish: the
+        ledger has it then, with the reason, and the next command brings it to the store.
     """
+    try:
+        return _close(run, status, reason)
+    except MlflowException as error:
+        if status == "FINISHED":
+            raise
+        ledger, name = store.ledger(), run.run.info.run_name
+        if run.run_id not in ledger.last_of_runs():
+            ledger.append("run", run.run_id, reason or status, _facts_of_end(run, status, get_current_time_millis()))
+        raise RunFailed(
+            f"Expected the MLflow store to take the end of run {name} ({run.run_id[:8]}, {status}), got: "
+            f"{in_short(error)}. It is in the ledger: once the store is back, the next command ends the run there."
+        ) from error
+
+
+def _close(run: TrackedRun, status: str, reason: str | None) -> str:
     if reason:
         _set_tags(run, {"aucflow.reason": reason[:LARGEST_PARAM], "mlflow.note.content": reason[:LARGEST_PARAM]})
     end_time = get_current_time_millis()
@@ -163,18 +184,22 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
     run.client.log_text(run.run_id, manifest.decode(), FILE)
     signature = _sign(run, manifest)
     digest = hashlib.sha256(manifest).hexdigest()
-    data = {
+    data = _facts_of_end(run, status, end_time, digest) | ({"signature_sha256": signature} if signature else {})
+    store.ledger().append("run", run.run_id, reason or "finished", data)
+    run.client.set_terminated(run.run_id, status, end_time)
+    return digest
+
+
+def _facts_of_end(run: TrackedRun, status: str, end_time: int, manifest_sha256: str | None = None) -> dict[str, Any]:
+    """Return what the ledger keeps of a run's end."""
+    return {
         "experiment": run.experiment,
         "name": run.run.info.run_name,
         "status": status,
         "end_time": end_time,
-        "manifest_sha256": digest,
+        "manifest_sha256": manifest_sha256,
         "parent": next(reversed(run.parents), None),
-        **({"signature_sha256": signature} if signature else {}),
     }
-    store.ledger().append("run", run.run_id, reason or "finished", data)
-    run.client.set_terminated(run.run_id, status, end_time)
-    return digest
 
 
 def _sign(run: TrackedRun, manifest: bytes) -> str | None:

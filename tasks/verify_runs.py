@@ -238,12 +238,15 @@ class RunAuditor:
         return None, [self._said(run, "changed", f", {FILE}", words, "manifest")]
 
     def _without_manifest(self, entry: LedgerEntry, run: Run) -> Iterator[Discrepancy]:
-        """Yield what is to be said of a run without a manifest: rightly it has none where it was killed before that."""
-        if entry.data.get("status") != "KILLED":
+        """Yield what is to be said of a run without a manifest: rightly it has none where it ended before that.
+
+        It was killed, or failed for its store went away.
+        """
+        if entry.data.get("status") not in ("KILLED", "FAILED"):
             words = f"the ledger has it as {entry.data.get('status')} without one (entry {entry.seq})"
             yield self._said(run, "missing", f", {FILE}", words, "manifest")
         elif self.public_keys:
-            words = "it was killed before it had a manifest to sign: what MLflow shows of it is held against nothing"
+            words = "it ended before it had a manifest to sign: what MLflow shows of it is held against nothing"
             yield Discrepancy("unsigned", name_of(run), words, "manifest", run.info.run_id, is_note=True)
 
     def _usual_place(self, run: Run) -> str:

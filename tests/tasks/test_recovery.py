@@ -6,13 +6,22 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack, contextmanager
+from unittest.mock import Mock
 
 import pytest
+from audited import METHODS, claims, inside
+from audited import experiment as run_experiment
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
-from tasks import recovery
+from flows import experiment as flow
+from tasks import recovery, store
+from tasks.errors import RunFailed
 from tasks.ledger import Ledger
 from tasks.recovery import INTERRUPTED, PROCESS, end_interrupted_runs, is_gone, this_process
+from tasks.story import tell
+from tasks.verify import verify
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +158,47 @@ class TestRuns:
         for thread in threads:
             thread.join()
         assert (len(said), len(ledger.entries())) == (1, 1)
+
+
+class TestServerThatGoesAway:
+    """A store's database went down while a run trained: the run was KILLED later, and nobody knew of what."""
+
+    @pytest.fixture
+    def away(self, monkeypatch):
+        """A context in which no call of MLflow's that writes to a run comes through."""
+        refused = MlflowException("(psycopg2.OperationalError) connection to server at db failed: Connection refused")
+
+        @contextmanager
+        def gone_away():
+            with monkeypatch.context() as patched:
+                for name in ("set_tag", "log_batch", "log_text", "log_artifact", "set_terminated"):
+                    patched.setattr(MlflowClient, name, Mock(side_effect=refused))
+                yield
+
+        return gone_away
+
+    def test_the_ledger_has_the_reason_and_the_next_command_brings_it_to_the_store(self, tmp_path, away, monkeypatch):
+        with inside(tmp_path):
+            claims(tmp_path / "claims.csv")
+            real = flow.track
+
+            def track(*given):
+                stack.enter_context(away())
+                return real(*given)
+
+            with ExitStack() as stack, pytest.raises(RunFailed, match=r"take the end of run claims \(") as told:
+                monkeypatch.setattr(flow, "track", track)
+                run_experiment(tmp_path / "claims.csv", methods=METHODS[:1])
+            assert "Connection refused. It is in the ledger: once the store is back" in str(told.value)
+            entries = [entry for entry in store.ledger().entries() if entry.kind == "run"]
+            assert [entry.data["status"] for entry in entries] == ["FAILED", "FAILED"]
+            assert all("Connection refused" in entry.reason for entry in entries)
+            client, ledger = MlflowClient(store.tracking_uri()), store.ledger()
+            ids = [entry.subject for entry in entries]
+            assert {status(client, run) for run in ids} == {"RUNNING"}
+            monkeypatch.setattr(recovery, "is_gone", lambda _: True)
+            said = end_interrupted_runs(client, ledger)
+            assert len(said) == 2 and all(one.endswith("it is marked FAILED") for one in said)
+            assert {status(client, run) for run in ids} == {"FAILED"}
+            assert verify(client, ledger).findings == ()
+            assert [one.message for one in tell(client, ledger, ids[0]).found if not one.is_note] == []

@@ -373,7 +373,7 @@ class TestAudit:
         monkeypatch.setenv(PUBLIC_KEY, str(keys[1]))
         verdict = verify_all(client, old)
         assert [(one.kind, one.is_note) for one in verdict.found] == [("unsigned", True)] * 2
-        assert "it was killed before it had a manifest to sign" in verdict.found[0].message
+        assert "it ended before it had a manifest to sign" in verdict.found[0].message
 
     def test_a_public_key_that_is_no_file_is_refused(self, audited, monkeypatch):
         monkeypatch.setenv(PUBLIC_KEY, "gone.pub")
