@@ -29,7 +29,9 @@ UNLESS_VERBOSE = {
 }
 
 # Loggers; of aucsolvers, what it says to whoever calls it from Python: of a cell, the report tells.
-LOGGERS = ("alembic", "aucsolvers", "mlflow", "openlineage", "sqlalchemy", "httpx", "prefect", "urllib3")
+LIBRARIES = ("alembic", "aucsolvers", "mlflow", "openlineage", "sqlalchemy", "httpx", "prefect", "urllib3")
+# Prefect's services have loggers of their class's name: one command that ends at once leaves items behind, which they tell of.
+LOGGERS = (*LIBRARIES, "APILogWorker", "EventsWorker")
 
 
 def quieten(verbose: bool = False) -> None:
