@@ -18,7 +18,7 @@ import numpy as np
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import mean_pair_square
 from aucsolvers._ranking import Ranking
-from aucsolvers._rows import REDUCE, add, add_four, as_rows, dot, dot_four, weighted_row_sum
+from aucsolvers._rows import REDUCE, add, add_four, as_rows, dot, weighted_row_sum
 
 # Rows scored before they are added up: what the nearest cache holds.
 BLOCK_ENTRIES, FEWEST, MOST = 4096, 8, 256
@@ -216,14 +216,10 @@ def _block_size(product):
 
 @kernel(forceinline=True)
 def _score_block(rows, models, start, stop, scores):
-    """Score a block four rows at a time, the last ones twice: all in one way, for equal rows have to tie."""
-    last = np.uint32(stop - 1)
     for m in range(models.shape[0]):
-        w, told = models[m], scores[m]
-        for first in range(start, stop, 4):
-            i = np.uint32(first)
-            j, p, q = min(i + np.uint32(1), last), min(i + np.uint32(2), last), min(i + np.uint32(3), last)
-            told[i], told[j], told[p], told[q] = dot_four(rows, i, j, p, q, w)
+        w = models[m]
+        for i in range(np.uint32(start), np.uint32(stop)):
+            scores[m, i] = dot(rows, i, w)
 
 
 @kernel(forceinline=True)
