@@ -94,9 +94,9 @@ def verify_command(as_json: bool = False, deep: bool = False) -> int:
     _check_folder()
     ledger = store.ledger()
     try:
-        client, cause = _reader(), ""
+        client, cause, is_away = _reader(), "", False
     except RunFailed as error:
-        client, cause = None, str(error)
+        client, cause, is_away = None, str(error), isinstance(error, store.StoreAway)
     with bar() as show:
         verdict = verify(
             client, ledger, deep, lambda done, total: show(description="runs", completed=done, total=total), cause
@@ -105,9 +105,8 @@ def verify_command(as_json: bool = False, deep: bool = False) -> int:
         print_json(verdict.as_dict())
     else:
         _show_verdict(verdict)
-    # a server that cannot be reached tells of no change: it is all that is wrong, or there are findings besides
-    is_away = bool(cause) and not store.is_local() and len(verdict.findings) == 1
-    return FAILED if is_away else FINDING if verdict.findings else 0
+    # that a server cannot be reached tells of no change
+    return FAILED if is_away and len(verdict.findings) == 1 else FINDING if verdict.findings else 0
 
 
 def champions_command(model: str, on: str | None = None, as_json: bool = False) -> int:

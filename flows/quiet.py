@@ -19,6 +19,7 @@ ALWAYS = {
     # a tracking server that does not answer is to be told of in seconds, not after ten minutes of retries
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "PGCONNECT_TIMEOUT": "30",  # and so is a database server that does not even refuse
     "GIT_PYTHON_REFRESH": "quiet",  # MLflow asks GitPython, which complains where there is no git
 }
 UNLESS_VERBOSE = {
@@ -30,7 +31,7 @@ UNLESS_VERBOSE = {
 
 # Loggers; of aucsolvers, what it says to whoever calls it from Python: of a cell, the report tells.
 LIBRARIES = ("alembic", "aucsolvers", "mlflow", "openlineage", "sqlalchemy", "httpx", "prefect", "urllib3")
-# Prefect's services have loggers of their class's name: one command that ends at once leaves items behind, which they tell of.
+# Prefect's services have loggers of their class's name, and tell of items that a command leaves over which ends at once
 LOGGERS = (*LIBRARIES, "APILogWorker", "EventsWorker")
 
 

@@ -78,12 +78,11 @@ def divide(counts: dict[str, int], column: str, rule: ConversionRule) -> Divisio
     """Return how a rule divides labels, given with their numbers of rows."""
     counts = {label: counts[label] for label in sorted(counts, key=_order)}
     if len(counts) < 2:
-        got = shortened(next(iter(counts)))
-        if rule.positive is not None:
-            _matching(rule.positive, counts, column)
+        got = f"got one ({shortened(next(iter(counts)))}) in all {sum(counts.values()):,} rows"
+        asked = f", '{rule.positive}' and others," if rule.positive is not None else ""
         raise BadInput(
-            f"Expected two classes in column '{column}', got one ({got}) in all {sum(counts.values()):,} rows. Are "
-            "rows missing? Or choose another target with --target (target, in a config)."
+            f"Expected two classes{asked} in column '{column}', {got}. Are rows missing? Or choose another target with "
+            "--target (target, in a config)."
         )
     sides, words = _SIDES[rule.conversion](counts, column, rule)
     _refuse_spellings(sides, column, rule)

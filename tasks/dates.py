@@ -173,18 +173,13 @@ def _written_times(
 
 def _odd_one(given: pd.Series) -> tuple[int, str]:
     """Return where texts have the first that is no date, or no date of the form that most of them have, and which."""
-    forms = pd.Series("", index=given.index)
-    for form in _FORMS:
-        if not (forms == "").any():
-            break
-        forms = forms.mask((forms == "") & given.str.fullmatch(form), form)
-    strange = forms == ""
+    strange = ~given.str.fullmatch("|".join(_FORMS))
     if strange.any():
         return strange.idxmax(), f"'{given[strange.idxmax()]}'"
-    counts = forms.value_counts()
-    usual = forms == max(_FORMS, key=lambda form: counts.get(form, 0))
-    row = (~usual).idxmax()
-    return row, f"'{given[row]}' beside '{given[usual.idxmax()]}'"
+    beginning = given.iloc[:BEGINNING]
+    usual = max(_FORMS, key=lambda form: beginning.str.fullmatch(form).sum())
+    odd = ~given.str.fullmatch(usual)
+    return odd.idxmax(), f"'{given[odd.idxmax()]}' beside '{given[(~odd).idxmax()]}'"
 
 
 def _refuse_some_zones(given: pd.Series, name: str, file: str, place: Callable[[int], str]) -> None:

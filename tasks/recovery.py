@@ -16,7 +16,7 @@ from mlflow.entities import Run
 from mlflow.utils.time import get_current_time_millis
 
 from tasks.files import locked
-from tasks.ledger import Ledger
+from tasks.ledger import Ledger, LedgerEntry
 from tasks.runs import PARENT, all_experiments, all_pages
 from tasks.store import told_elsewhere
 
@@ -85,17 +85,23 @@ def _start_by_ps(number: int) -> str:
 
 def end_interrupted_runs(client: MlflowClient, ledger: Ledger) -> tuple[str, ...]:
     """End the open runs of processes that are gone; return a sentence for each."""
-    if not _interrupted_runs(client):
+    if not _interrupted_runs(client, ledger):
         return ()
     ledger.folder.mkdir(parents=True, exist_ok=True)
     # of two commands that begin at once, one ends them
     with locked(ledger.folder / "recovery.lock", LOCK_S, lambda: BUSY):
-        return tuple(_end(client, ledger, run) for run in _interrupted_runs(client))
+        return tuple(_end(client, ledger, run) for run in _interrupted_runs(client, ledger))
 
 
-def _interrupted_runs(client: MlflowClient) -> list[Run]:
-    ours = (run for run in _open_runs(client) if told_elsewhere(run.data.tags) is None)
-    return [run for run in ours if is_gone(run.data.tags.get(PROCESS, ""))]
+def _interrupted_runs(client: MlflowClient, ledger: Ledger) -> list[Run]:
+    ours = [run for run in _open_runs(client) if told_elsewhere(run.data.tags) is None]
+    ended = ledger.last_of_runs() if ours else {}
+    return [run for run in ours if is_gone(run.data.tags.get(PROCESS, "")) or _is_cut_off(ended.get(run.info.run_id))]
+
+
+def _is_cut_off(entry: LedgerEntry | None) -> bool:
+    """Tell whether the ledger alone knows of a run's end, for the store was away: its process may go on with others."""
+    return entry is not None and entry.data.get("manifest_sha256") is None
 
 
 def _end(client: MlflowClient, ledger: Ledger, run: Run) -> str:

@@ -11,8 +11,7 @@ from urllib.parse import unquote, urlparse
 import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Experiment
-from mlflow.exceptions import MlflowException
-from sqlalchemy import NullPool, create_engine
+from mlflow.exceptions import MlflowException, RestException
 
 from aucsolvers.process import ProcessWide
 from tasks.errors import BadInput, RunFailed, without_password
@@ -32,6 +31,10 @@ ledger/      what happened to runs and models, entry by entry, each with the dig
 reports/     one HTML page per experiment run
 Look at it with `aucflow ui`. Deleting the folder deletes the history.
 """
+
+
+class StoreAway(RunFailed):
+    """The store is on a server, and that cannot be reached: nothing is said of what is in it."""
 
 
 def tracking_uri() -> str:
@@ -136,14 +139,14 @@ def lies_now(path: Path, uri: str) -> Path:
     if former is None or not path.is_relative_to(former):
         return path
     now = here / path.relative_to(former)
-    return now if is_there(now) or _has_come_from(former, here) else path
+    # files of a store on a server may be in another's folder, or in nobody's, and here what is called as they are
+    is_here = is_there(now) and (is_local() or not is_there(former / FOLDER.name))
+    return now if is_here or _has_come_from(former, here) else path
 
 
 def refuse_copy(uri: str) -> None:
     """Raise RunFailed if the folder in which the store gave out an artifact address is still there beside this one."""
     former, here = _former_folder(uri), FOLDER.resolve().parent
-    with suppress(OSError):  # nothing is there, or nothing that may be seen
-        former = None if former is None or former.samefile(here) else former
     if former is None:
         return
     if _first_entry(Ledger(former / FOLDER.name / "ledger").path) and _has_come_from(former, here):
@@ -158,12 +161,19 @@ def _former_folder(uri: str) -> Path | None:
 
     A database on a server leaves it to MLflow where below ``mlruns/`` of that folder files are.
     """
-    address, here = _local_path(uri), FOLDER.resolve().parent
+    address = _local_path(uri)
     if address is None:
         return None
     names = (FOLDER.name, "artifacts") if is_local() else (FOLDER.name,)
     roots = (above.parents[len(names) - 1] for above in address.parents if above.parts[-len(names) :] == names)
-    return next((root for root in roots if root != here), None)
+    return next((root for root in roots if not _is_here(root)), None)
+
+
+def _is_here(root: Path) -> bool:
+    """Tell whether a folder is the current one, be it by a link that leads here, or to the same ``mlruns/``."""
+    with suppress(OSError):  # nothing is there, or nothing that may be seen
+        return root == FOLDER.resolve().parent or (root / FOLDER.name).samefile(FOLDER)
+    return False
 
 
 def _has_come_from(former: Path, here: Path) -> bool:
@@ -217,27 +227,44 @@ def check_store() -> None:
 
 
 def reader(remedy: str = "Restore a copy") -> MlflowClient:
-    """Return a client of a store that has shown that it can be read, or raise RunFailed in one sentence."""
+    """Return a client of a store that has shown that it can be read, or raise RunFailed in one sentence.
+
+    StoreAway where it is a server that cannot be reached.
+    """
     try:
-        _knock()
+        if tracking_uri().startswith(SERVERS):
+            _knock()
+    except Exception as error:  # whatever a driver makes of it
+        remedy = "Start it, mend the address in MLFLOW_TRACKING_URI, or unset that"
+        if isinstance(error, ModuleNotFoundError):
+            remedy = "Install this driver beside aucflow, or unset MLFLOW_TRACKING_URI"
+        raise StoreAway(_no_store(getattr(error, "orig", error), remedy)) from error
+    try:
         client = MlflowClient(tracking_uri())
         client.search_experiments(max_results=1)
     except Exception as error:  # whatever a damaged database makes of it
-        said = str(getattr(error, "orig", error)).strip().partition("\n")[0].replace(tracking_uri(), shown_uri())
-        if not is_local():
-            remedy = "Start it, mend the address in MLFLOW_TRACKING_URI, or unset that"
-            if isinstance(error, ModuleNotFoundError):
-                remedy = "Install this driver beside aucflow, or unset MLFLOW_TRACKING_URI"
-        cause = without_password(said)[:200]
-        raise RunFailed(f"Expected an MLflow store at {shown_uri()}, got: {cause}. {remedy}.") from error
+        is_away = tracking_uri().startswith("http") and not isinstance(error, RestException)
+        remedy = remedy if is_local() else "Mend it, or the address in MLFLOW_TRACKING_URI, or unset that"
+        if is_away:
+            raise StoreAway(_no_store(error, "Start it, or unset MLFLOW_TRACKING_URI")) from error
+        raise RunFailed(_no_store(error, remedy)) from error
     return client
+
+
+def _no_store(error: Exception, remedy: str) -> str:
+    said = str(error).strip().partition("\n")[0].replace(tracking_uri(), shown_uri())
+    return f"Expected an MLflow store at {shown_uri()}, got: {without_password(said)[:200]}. {remedy}."
 
 
 def _knock() -> None:
     """Connect to the store's database server, once: MLflow tries for two minutes, also where the password is wrong."""
-    if tracking_uri().startswith(SERVERS):
-        with create_engine(tracking_uri(), poolclass=NullPool).connect():
-            pass
+    from mlflow.store.db.utils import create_sqlalchemy_engine  # with the options that MLflow takes from its variables
+
+    engine = create_sqlalchemy_engine(tracking_uri())
+    try:
+        engine.connect().close()
+    finally:
+        engine.dispose()
 
 
 def existing(made_by: str = "aucflow run") -> MlflowClient:
@@ -288,7 +315,7 @@ def _usable(experiment: Experiment) -> str:
 def _check_place(experiment: Experiment) -> None:
     """Raise RunFailed if an experiment keeps its files where this folder was before; of the local store, elsewhere."""
     place = _local_path(experiment.artifact_location)
-    if place is None or (not is_local() and lies_now(place, experiment.artifact_location) == place):
+    if place is None or not (is_local() or _came_along(experiment, place)):
         return
     here = FOLDER.resolve()
     if not any(os.path.exists(above) and above.samefile(here) for above in place.resolve().parents):
@@ -298,6 +325,12 @@ def _check_place(experiment: Experiment) -> None:
             f"copied or moved here, and MLflow would write there. Run in the folder where it was made, move it back, "
             f"or {other}."
         )
+
+
+def _came_along(experiment: Experiment, place: Path) -> bool:
+    """Tell whether an experiment's files were below this folder, and this folder where they are: its ledger knows."""
+    is_known = any(entry.data.get("experiment") == experiment.name for entry in ledger().last_of_runs().values())
+    return is_known and lies_now(place, experiment.artifact_location) != place
 
 
 def _artifact_location(name: str) -> str | None:

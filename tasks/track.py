@@ -35,6 +35,7 @@ from tasks.errors import RunFailed, in_short, without_password
 from tasks.facts import environment, git_state, processor, user_name
 from tasks.files import file_sha256
 from tasks.ledger import canonical
+from tasks.log import run_logger
 from tasks.manifest import (
     artifact_sections,
     cell_list,
@@ -118,6 +119,7 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
         log_text(run, "config.json", config.model_dump_json(indent=2))
         _log_inputs(run, datasets)
         yield run
+        close_run(run, "FINISHED")
     except Exception as error:
         close_run(run, "FAILED", reason_of(error))
         raise
@@ -126,7 +128,6 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
         error.add_note("the run is marked KILLED in MLflow")
         raise
     else:
-        close_run(run, "FINISHED")
         announce(RECORDED, config.name)
     finally:
         emit(run.manifests)
@@ -155,24 +156,31 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
 
     The order is that of the claims: the manifest, then the ledger's entry with its digest, then the store's status.
 
+    Of a run that did not finish, the ledger has the end, with the reason and without a manifest, also where the store
+    does not take it: a server may have gone away. The next command brings it to the store.
+
     Raises
     ------
     RunFailed
-        If the store, such as a server that has gone away, does not take the end of a run that did not finish: the
-        ledger has it then, with the reason, and the next command brings it to the store.
+        If so, unless the run was interrupted, which is what the caller then goes on to tell.
     """
     try:
         return _close(run, status, reason)
     except MlflowException as error:
         if status == "FINISHED":
             raise
-        ledger, name = store.ledger(), run.run.info.run_name
-        if run.run_id not in ledger.last_of_runs():
-            ledger.append("run", run.run_id, reason or status, _facts_of_end(run, status, get_current_time_millis()))
-        raise RunFailed(
-            f"Expected the MLflow store to take the end of run {name} ({run.run_id[:8]}, {status}), got: "
-            f"{in_short(error)}. It is in the ledger: once the store is back, the next command ends the run there."
-        ) from error
+        facts = _facts_of_end(run, status, get_current_time_millis())
+        store.ledger().append("run", run.run_id, reason or status, facts)
+        words = f"{_not_taken(run, error)} The ledger has it as {status}; the next command brings that to the store."
+        if status == "KILLED":
+            run_logger().warning("%s", words)
+            return ""
+        raise RunFailed(words) from error
+
+
+def _not_taken(run: TrackedRun, error: MlflowException) -> str:
+    name = f"{run.run.info.run_name} ({run.run_id[:8]})"
+    return f"Expected the MLflow store to take the end of run {name}, got: {in_short(error).rstrip('.')}."
 
 
 def _close(run: TrackedRun, status: str, reason: str | None) -> str:
@@ -186,7 +194,10 @@ def _close(run: TrackedRun, status: str, reason: str | None) -> str:
     digest = hashlib.sha256(manifest).hexdigest()
     data = _facts_of_end(run, status, end_time, digest) | ({"signature_sha256": signature} if signature else {})
     store.ledger().append("run", run.run_id, reason or "finished", data)
-    run.client.set_terminated(run.run_id, status, end_time)
+    try:
+        run.client.set_terminated(run.run_id, status, end_time)
+    except MlflowException as error:  # as after a crash between the two
+        run_logger().warning("%s The ledger has it: the next command ends it in the store.", _not_taken(run, error))
     return digest
 
 

@@ -108,10 +108,10 @@ class Past:
         """The latest moment of the rows that its last model was trained on; None if they had no time."""
         return _trained_until(self.manifest)
 
-    @property
-    def trained_to(self) -> Moment:
-        """The end of the month or day that `until` stands for, where times were no finer: today's may be."""
-        return end_of(self.until, self._moments)
+    def trained_to(self, times: np.ndarray) -> Moment:
+        """Return the end of the month or day that `until` stands for if today's times are finer than those were."""
+        end = end_of(self.until, self._moments)
+        return end if ((times > self.until) & (times <= end)).any() else self.until
 
     @property
     def tested_to(self) -> Moment:
@@ -138,7 +138,8 @@ def unseen_rows(past: Past, whole: Table, keys: np.ndarray, rows: np.ndarray, gr
     """
     until, trained, groups = past.until, past.trained, None if whole.groups is None else whole.groups[rows]
     if until is not None and whole.times is not None:
-        seen, together = whole.times <= past.trained_to, kept_together(whole, grouped)
+        until = past.trained_to(whole.times)
+        seen, together = whole.times <= until, kept_together(whole, grouped)
         unseen = ~seen[rows] & far(whole.times[rows], np.array([until]), whole.gap)
         if together is not None:
             unseen &= ~np.isin(together[rows], together[seen])
@@ -181,17 +182,17 @@ def judge_unseen(past: Past, config: "RetrainConfig", table: Table, unseen: np.n
         verdict = f"The {left:,} others include {told}, at least {least:,} and rows of both classes are needed."
     reason = (
         f"{named(past.champion)} may have been trained on {len(y) - left:,} of the {len(y):,} held-out rows: "
-        f"{_why_others(past, config)}. {verdict}"
+        f"{_why_others(past, config, table)}. {verdict}"
     )
     return Judged("unseen_rows", enough, float(n_pos), float(least), reason)
 
 
-def _why_others(past: Past, config: "RetrainConfig") -> str:
+def _why_others(past: Past, config: "RetrainConfig", table: Table) -> str:
     """Return why the champion's config held out other rows than this one."""
     before = past.manifest["config"]
     then = (before["validation"].get("held_out", 0.0), before["seed"])
     now = (config.validation.held_out, config.seed)
-    if past.until is not None:
+    if past.until is not None and table.times is not None:
         others = "" if config.data.group is None else f", and those of one '{config.data.group}' with these count too"
         others += ", and copies of those count too" if config.validation.grouped else ""
         others += (
@@ -199,7 +200,7 @@ def _why_others(past: Past, config: "RetrainConfig") -> str:
             if config.data.gap is None
             else f", and what is later by less than {in_words(config.data.gap)} counts too"
         )
-        return f"it was trained on rows until {shown(past.until)}{others}"
+        return f"it was trained on rows until {shown(past.trained_to(table.times))}{others}"
     if config.data.time is not None:
         return f"it held out rows of all times, this config those that are the newest by '{config.data.time}'"
     if config.data.group is not None and role_of(past.manifest, "group") is None:
@@ -245,7 +246,8 @@ def redated(past: Past, whole: Table, keys: np.ndarray, rows: np.ndarray) -> Jud
             f"{named(past.champion)} kept no {TRAINED} that can be read, by which rows are known that are of another "
             f"'{time}' than they were.",
         )
-    later = whole.times > past.trained_to
+    until = past.trained_to(whole.times)
+    later = whole.times > until
     among = np.zeros(len(keys), dtype=bool)
     among[rows] = later[rows]
     tested = np.unique(keys[among])

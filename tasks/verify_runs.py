@@ -113,6 +113,8 @@ class RunAuditor:
     def __init__(self, client: MlflowClient, ledger: Ledger):
         self.client = client
         self.entries = ledger.last_of_runs()
+        told = (entry for entry in ledger.entries() if entry.kind == "run" and entry.data.get("manifest_sha256"))
+        self.had_manifests = {entry.subject: entry for entry in told}
         self.gone = ledger.gone_runs()
         self.counts: Counter[str] = Counter()
         self.public_keys = public_keys()
@@ -196,6 +198,8 @@ class RunAuditor:
     def _is_cut_off(self, entry: LedgerEntry, run: Run, content: dict[str, Any] | None) -> bool:
         """Tell whether a crash can have left a run open that the ledger has ended: no command of ours began since."""
         info, ended, process = run.info, entry.data.get("end_time"), run.data.tags.get(PROCESS, "")
+        if info.status == "RUNNING" and entry.data.get("manifest_sha256") is None:
+            return info.run_name == entry.data.get("name")  # whose store went away: it knows of no end
         if info.status != "RUNNING" or not recovery.is_gone(process):
             return False
         if content is not None and content["store"]["tags"].get(PROCESS) != process:
@@ -242,7 +246,12 @@ class RunAuditor:
 
         It was killed, or failed for its store went away.
         """
-        if entry.data.get("status") not in ("KILLED", "FAILED"):
+        had = self.had_manifests.get(entry.subject)
+        if had is not None:
+            words = f"the ledger has one, {brief(str(had.data['manifest_sha256']))} (entry {had.seq}), and then none"
+            words += f" (entry {entry.seq})"
+            yield self._said(run, "missing", f", {FILE}", words, "manifest")
+        elif entry.data.get("status") not in ("KILLED", "FAILED"):
             words = f"the ledger has it as {entry.data.get('status')} without one (entry {entry.seq})"
             yield self._said(run, "missing", f", {FILE}", words, "manifest")
         elif self.public_keys:

@@ -56,7 +56,7 @@ def spdam(X: np.ndarray, y: np.ndarray, lam: float, batch: int, epochs: int) -> 
     """Return the weights after so many epochs from w = 0 and beta = 0, in batches that it draws."""
     n, d = X.shape
     w, order = np.empty(d), np.empty(n, dtype=np.int64)
-    _call("spdam", X, y, n, d, epochs, batch, lam, np.empty((n, d)), np.empty(n), order, w, np.empty(7 * d))
+    _call("spdam", X, y, n, d, epochs, min(n, batch), lam, np.empty((n, d)), np.empty(n), order, w, np.empty(7 * d))
     return w
 
 

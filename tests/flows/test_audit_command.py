@@ -186,6 +186,14 @@ class TestVerify:
             store.ledger().path.write_bytes(b"no entry\n")
             assert verify_command() == 3
 
+    def test_a_shared_database_that_is_damaged_is_a_finding(self, capsys, tmp_path, monkeypatch):
+        (tmp_path / "shared.db").write_bytes(b"no database" * 100)
+        with inside(tmp_path):
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'shared.db'}")
+            store.ledger().append("run", "the first", "finished")
+            assert verify_command() == 3
+        assert "Mend it, or the address in MLFLOW_TRACKING_URI" in capsys.readouterr().out
+
     def test_a_store_that_is_no_database_is_a_finding(self, audited, capsys, tmp_path):
         shutil.copytree("mlruns/ledger", tmp_path / "mlruns" / "ledger")
         (tmp_path / "mlruns" / "mlflow.db").write_bytes(b"no database" * 100)

@@ -145,7 +145,7 @@ class TestLife:
         monkeypatch.chdir(tmp_path / "copy")
         monkeypatch.setattr(flow, "run_method", None)
         write(claims(280))
-        with pytest.raises(RunFailed, match=f"got {original}/mlruns/artifacts/claims: this store was copied"):
+        with pytest.raises(RunFailed, match=f"got {original}/mlruns/artifacts/claims: mlruns/ was copied"):
             retrain(config())
         assert open_runs(client()) == []
         assert {path: path.stat().st_mtime_ns for path in original.rglob("*")} == files
@@ -541,6 +541,11 @@ class TestTimes:
         in_june = np.flatnonzero((table["day"] >= "2024-06-01").to_numpy())
         assert len(opponent.rows) > 0 and set(opponent.rows) == set(in_june) & set(held.test)
         assert opponent.contender is not None
+        assert "it was trained on rows until 2024-05-31" in opponent.judged[0].reason or held_out < 0.3
+        wanted = wanted.model_copy(update={"data": wanted.data.model_copy(update={"gap": "10d"})})
+        opponent, held = meet("claims", wanted, replace(BY_DAY, gap="10d"))
+        after_ten_days = np.flatnonzero((table["day"] > "2024-06-10").to_numpy())
+        assert set(opponent.rows) == set(after_ten_days) & set(held.test)
 
     def test_copies_that_the_champion_knows_are_left_out_where_they_stay_together(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

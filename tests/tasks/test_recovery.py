@@ -186,19 +186,70 @@ class TestServerThatGoesAway:
                 stack.enter_context(away())
                 return real(*given)
 
-            with ExitStack() as stack, pytest.raises(RunFailed, match=r"take the end of run claims \(") as told:
+            with ExitStack() as stack, pytest.raises(RunFailed, match=r"to take the end of run claims \(") as told:
                 monkeypatch.setattr(flow, "track", track)
                 run_experiment(tmp_path / "claims.csv", methods=METHODS[:1])
-            assert "Connection refused. It is in the ledger: once the store is back" in str(told.value)
+            assert "Connection refused. The ledger has it as FAILED; the next command brings that" in str(told.value)
             entries = [entry for entry in store.ledger().entries() if entry.kind == "run"]
             assert [entry.data["status"] for entry in entries] == ["FAILED", "FAILED"]
             assert all("Connection refused" in entry.reason for entry in entries)
             client, ledger = MlflowClient(store.tracking_uri()), store.ledger()
             ids = [entry.subject for entry in entries]
             assert {status(client, run) for run in ids} == {"RUNNING"}
-            monkeypatch.setattr(recovery, "is_gone", lambda _: True)
+            assert verify(client, ledger).findings == ()
+            # by whatever command, in the same process too, as one that serves has many
             said = end_interrupted_runs(client, ledger)
             assert len(said) == 2 and all(one.endswith("it is marked FAILED") for one in said)
             assert {status(client, run) for run in ids} == {"FAILED"}
             assert verify(client, ledger).findings == ()
             assert [one.message for one in tell(client, ledger, ids[0]).found if not one.is_note] == []
+
+    def test_an_interrupt_stays_one(self, tmp_path, away, monkeypatch):
+        with inside(tmp_path):
+            claims(tmp_path / "claims.csv")
+
+            def track(*_given):
+                stack.enter_context(away())
+                raise KeyboardInterrupt
+
+            with ExitStack() as stack, pytest.raises(KeyboardInterrupt):
+                monkeypatch.setattr(flow, "track", track)
+                run_experiment(tmp_path / "claims.csv", methods=METHODS[:1])
+            told = [(entry.data["status"], entry.reason) for entry in store.ledger().entries()]
+            assert told == [("KILLED", "interrupted")] * 2
+
+    def test_the_end_of_a_run_that_was_all_there_is_not_lost(self, tmp_path, monkeypatch):
+        """Away between the ledger's entry and the store's status."""
+        with inside(tmp_path):
+            claims(tmp_path / "claims.csv")
+            refused = MlflowException("Connection refused")
+            real = flow.track
+
+            def track(*given):
+                real(*given)  # MLflow ends a run of its own in it
+                patched.setattr(MlflowClient, "set_terminated", Mock(side_effect=refused))
+
+            with monkeypatch.context() as patched:
+                patched.setattr(flow, "track", track)
+                run_experiment(tmp_path / "claims.csv", methods=METHODS[:1])
+            assert [entry.data["status"] for entry in store.ledger().entries()] == ["FINISHED", "FINISHED"]
+            client = MlflowClient(store.tracking_uri())
+            assert {status(client, entry.subject) for entry in store.ledger().entries()} == {"RUNNING"}
+            monkeypatch.setattr(recovery, "is_gone", lambda _: True)
+            assert len(end_interrupted_runs(client, store.ledger())) == 2
+            assert verify(client, store.ledger()).findings == ()
+
+    def test_at_the_end_of_an_experiment_too(self, tmp_path, away, monkeypatch):
+        with inside(tmp_path):
+            claims(tmp_path / "claims.csv")
+            real = flow.track_experiment
+
+            def track_experiment(*given):
+                real(*given)
+                stack.enter_context(away())
+
+            with ExitStack() as stack, pytest.raises(RunFailed, match="to take the end of run claims"):
+                monkeypatch.setattr(flow, "track_experiment", track_experiment)
+                run_experiment(tmp_path / "claims.csv", methods=METHODS[:1])
+            told = [(entry.data["name"], entry.data["status"]) for entry in store.ledger().entries()]
+            assert told == [("claims ls_svm", "FINISHED"), ("claims", "FAILED")]

@@ -108,6 +108,59 @@ def test_what_was_moved_is_checked_where_it_is_now(folders):
     assert ("missing", "run") in findings_in(churn), "its files were in the other's folder"
 
 
+def test_files_in_nobodys_folder_are_checked_there_whatever_is_called_so_here(tmp_path):
+    """Honest copies in mlruns/ here were checked in place of what a server serves."""
+    place, here = tmp_path / "disk" / "mlruns" / "7", tmp_path / "fraud"
+    here.mkdir()
+    with at_work(here):
+        MlflowClient(store.tracking_uri()).create_experiment("claims", artifact_location=place.as_uri())
+        claims(here / "claims.csv")
+        experiment(here / "claims.csv", methods=METHODS[:1])
+        shutil.copytree(place, here / "mlruns" / "7")
+        experiment(here / "claims.csv", methods=METHODS[:1])
+    fraud = Audited(here, {})
+    assert not findings_in(fraud)
+    model, _ = place.rglob("*.skops")
+    model.write_bytes(model.read_bytes() + b" ")
+    assert findings_in(fraud) == {("changed", "run")}
+
+
+def test_a_folder_with_experiments_of_another_store_is_no_moved_one(folders):
+    """MLflow numbers the folders of each store from 1 on."""
+    fraud, churn = folders
+    (churn.folder / "mlruns" / "1").mkdir()
+    for folder in (churn, Audited(fraud.folder.parent / "new", {})):
+        (folder.folder / "mlruns" / "1").mkdir(parents=True, exist_ok=True)
+        with at_work(folder.folder):
+            assert store.experiment_id(folder.client, "claims")
+
+
+def test_a_manifest_is_not_taken_back_by_an_entry_without_one(folders):
+    fraud, _ = folders
+    run = fraud.runs[RUN]
+    with at_work(fraud.folder):
+        entry = fraud.ledger.last_of_runs()[run]
+        fraud.client.set_terminated(run, "FAILED", entry.data["end_time"])
+        fraud.ledger.append(
+            "run", run, "the store went away", entry.data | {"manifest_sha256": None, "status": "FAILED"}
+        )
+    messages = [one.message for one in found_in(fraud) if one.kind == "missing"]
+    assert len(messages) == 1 and messages[0].startswith("the ledger has one, ")
+
+
+def test_a_linked_mlruns_is_the_same(folders):
+    fraud, _ = folders
+    with at_work(fraud.folder):
+        place = registry.versions(fraud.client, "fraud")[-1].source
+    disk = fraud.folder.parent / "disk"
+    os.replace(fraud.folder / "mlruns", disk)
+    (fraud.folder / "mlruns").symlink_to(disk)
+    assert not findings_in(fraud)
+    with at_work(fraud.folder):
+        store.refuse_copy(place)
+        assert store.experiment_id(fraud.client, "claims")
+
+
 def test_what_is_wrong_with_ones_own_is_found_as_ever(folders):
     fraud, churn = folders
     client, run = fraud.client, fraud.runs[RUN]

@@ -54,12 +54,12 @@ class TestServer:
     def test_what_is_in_the_way_is_told_at_once(self, unasked, monkeypatch):
         said = Exception('connection to server at "db", port 5432 failed: FATAL: no such password\nsecond line')
         refused = OperationalError("SELECT 1", {}, said)
-        monkeypatch.setattr(store, "create_engine", Mock(side_effect=refused))
+        monkeypatch.setattr("mlflow.store.db.utils.create_sqlalchemy_engine", Mock(side_effect=refused))
         expected = (
             'Expected an MLflow store at postgresql://db:5432/mlflow, got: connection to server at "db", port 5432 '
             "failed: FATAL: no such password. Start it, mend the address in MLFLOW_TRACKING_URI, or unset that."
         )
-        with pytest.raises(RunFailed, match=f"^{re.escape(expected)}$"):
+        with pytest.raises(store.StoreAway, match=f"^{re.escape(expected)}$"):
             store.existing()
 
     def test_a_driver_that_is_missing_is_to_be_installed(self, unasked, monkeypatch):
