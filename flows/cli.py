@@ -385,7 +385,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _complain_of(error: Exception, verbose: bool) -> int:
-    from tasks.errors import BadInput, RunFailed, Stopped, without_password
+    from flows.console import FAILED, FINDING
+    from tasks.errors import BadInput, NotAsRecorded, RunFailed, Stopped, without_password
 
     if isinstance(error, Stopped):
         return _complain(str(error), error.exit_code)
@@ -394,7 +395,7 @@ def _complain_of(error: Exception, verbose: bool) -> int:
     if verbose:
         click.echo(without_password(traceback.format_exc()), err=True)
     if isinstance(error, RunFailed):
-        return _complain(str(error), 1)
+        return _complain(str(error), FINDING if isinstance(error, NotAsRecorded) else FAILED)
     if isinstance(error, PermissionError) and error.filename is not None:
         words = f"Expected to be allowed to read or write {error.filename}, got: permission denied"
         return _complain(f"{words}. Allow it, or run as an account that may.", 1)

@@ -29,6 +29,7 @@ SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the c
 BEGINNING = 1000  # rows that tell most columns that are not what is looked for
 UNEVEN = 2.0  # times as many rows as there were to be, or as few
 FEW_TESTED = 100  # rows of a class in a fold: with as many, it does not matter that others have more
+GIVEN = 20  # positives with a value, from which it is no chance that no negative has one
 MANY = 5  # positives of one value: of so many each one's own label matters little
 FEW_NAMES = 10  # values of an identifier of several rows, at least: measurements of some kind have fewer
 REPEAT = 0.9  # values in a row of an identifier of several rows, at most
@@ -78,7 +79,7 @@ def _findings(
         groups(table, rule.group, folds),
         times(table, rule, splits, held_out),
         contradictory_labels(keys, table.y),
-        cut_off_label(dataset),
+        cut_off_label(dataset) or lone_label(dataset),
         constant_columns(table.X, base),
         near_constant_columns(table.X),
         separating,
@@ -499,7 +500,8 @@ def separating_columns(table: Table, base: int = 1, repeated: tuple[str, ...] = 
     message = (
         f"{len(names):,} {_plural(len(names), 'column')} alone {'separates' if one else 'separate'} the classes "
         f"({_listed(names)}; single-column AUC above {SEPARATES} or below {1 - SEPARATES:.3f}, by its order or by what "
-        f"other rows of the same value are): a leak of the label? {remedy}"
+        f"other rows of the same value are, or a value in most positives and in no negative): a leak of the label? "
+        f"{remedy}"
     )
     return Finding("separating_column", "warning", message, len(names), tuple(names))
 
@@ -507,7 +509,7 @@ def separating_columns(table: Table, base: int = 1, repeated: tuple[str, ...] = 
 def _separates(column: pd.Series, y: np.ndarray) -> bool:
     """Tell whether a column's values, or the mere fact that they are missing, separate the classes."""
     missing = column.isna().to_numpy()
-    if missing.any() and _ranks(missing.astype(float), y):
+    if missing.any() and (_ranks(missing.astype(float), y) or _is_of_positives(~missing, y)):
         return True
     if column.dtype == object:
         return _separates_by_value(column, missing, y)
@@ -515,6 +517,12 @@ def _separates(column: pd.Series, y: np.ndarray) -> bool:
         return True
     given = column.to_numpy()[~missing]
     return _is_whole(given) and _separates_by_value(column, missing, y)
+
+
+def _is_of_positives(given: np.ndarray, y: np.ndarray) -> bool:
+    """Tell whether most positives have a value and no negative has, as with what comes of a case later."""
+    positive = y > 0
+    return bool(given.sum() >= GIVEN and not given[~positive].any() and 2 * given.sum() >= positive.sum())
 
 
 def _separates_by_rank(column: pd.Series, missing: np.ndarray, y: np.ndarray) -> bool:
@@ -581,6 +589,23 @@ def cut_off_label(dataset: Dataset) -> Finding | None:
     return None
 
 
+def lone_label(dataset: Dataset) -> Finding | None:
+    """Report a third label, of one row, that counts as negative like all that are not the positive one: sums, perhaps.
+
+    Nobody named it. Of many labels some may well have one row.
+    """
+    story = dataset.provenance
+    alone = [label for label, rows in story.label_counts.items() if rows == 1 and story.label_sides.get(label) == -1]
+    if dataset.rule.conversion == "class_groups" or len(alone) != 1 or len(story.label_counts) != 3:
+        return None
+    message = (
+        f"label '{shortened(alone[0])}', of one row only, counts as negative, as all do that are not "
+        f"'{shortened(story.positive_label)}': is it a row of sums, or a slip? Remove it, mend it, or if it is a label "
+        "of its own, name each in conversion: {rule: class_groups, …}."
+    )
+    return Finding("lone_label", "warning", message, 1)
+
+
 def repeated_names(dataset: Dataset) -> Finding | None:
     """Report the columns of one name, which are told apart by a number."""
     if not dataset.renamed:
@@ -617,7 +642,7 @@ def missing_values(dataset: Dataset) -> Finding | None:
         return None
     total = sum(cells.values())
     worst = sorted(cells, key=cells.__getitem__, reverse=True)[:_SHOWN]
-    shares = ", ".join(f"'{name}' {cells[name] / dataset.n_rows:.1%}" for name in worst)
+    shares = ", ".join(f"'{name}' {_percent(cells[name], dataset.n_rows)}" for name in worst)
     message = (
         f"{total:,} missing {_plural(total, 'cell')} in {len(cells)} of {dataset.n_features} columns "
         f"(most in {shares}): numbers are imputed inside each fold, a missing text is a category of its own."
@@ -646,7 +671,7 @@ def text_column(name: str, column: pd.Series, time: str | None = None) -> Findin
         return Finding("text_column", "warning", message, count, (name,))
     if dates.readings(column):
         message = f"Text column '{name}' holds {count:,} different dates, which models take for words. "
-        if time is None:
+        if time is None and not column.isna().any():
             message += f"If the rows to be scored are later ones, test on such: --time '{name}' (time, in a config). "
         message += "Drop it, or give numbers." if time is not None else "Else drop it, or give numbers."
         return Finding("text_column", "warning" if count > MANY_VALUES else "info", message, count, (name,))
@@ -656,7 +681,13 @@ def text_column(name: str, column: pd.Series, time: str | None = None) -> Findin
             "get a column of their own (preprocessing: max_categories). Drop it unless it carries meaning."
         )
         return Finding("text_column", "warning", message, count, (name,))
-    return Finding("text_column", "info", f"Text column '{name}' is one-hot encoded: {count} values.", count, (name,))
+    return Finding(
+        "text_column",
+        "info",
+        f"Text column '{name}' is one-hot encoded: {count} {_plural(count, 'value')}.",
+        count,
+        (name,),
+    )
 
 
 def _is_dressed_number(text: str) -> bool:
@@ -669,8 +700,11 @@ def _is_dressed_number(text: str) -> bool:
 
 
 def _share(rows: int, total: int) -> str:
-    percent = "<0.1%" if rows < 0.0005 * total else f"{rows / total:.1%}"
-    return f"{rows:,} of {total:,} rows ({percent})"
+    return f"{rows:,} of {total:,} rows ({_percent(rows, total)})"
+
+
+def _percent(rows: int, total: int) -> str:
+    return "<0.1%" if rows < 0.0005 * total else f"{rows / total:.1%}"
 
 
 def _plural(count: int, noun: str) -> str:

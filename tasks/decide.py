@@ -35,6 +35,7 @@ CHECKS = (
     "constant_column",
     "contradictory_labels",
     "cut_off_label",
+    "lone_label",
     "duplicates",
     "duplicates_across_split",
     "empty_column",

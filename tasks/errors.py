@@ -26,6 +26,10 @@ class RunFailed(RuntimeError):
         self.outcome = outcome
 
 
+class NotAsRecorded(RunFailed):
+    """What was to be used is not as it was recorded: exit code 3, as of an audit that finds it."""
+
+
 class Stopped(RuntimeError):
     """A signal ended the run: exit code 128 + its number (130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP)."""
 

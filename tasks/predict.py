@@ -32,7 +32,7 @@ from aucsolvers.columns import as_numbers, as_texts, asked_for
 from tasks import chunks, registry, store
 from tasks.classes import name_list
 from tasks.convert import canonical, feature_columns, unique_names
-from tasks.errors import BadInput, RunFailed, nearest
+from tasks.errors import BadInput, NotAsRecorded, RunFailed, nearest
 from tasks.files import CHUNK, brief, open_plain, replacing, sha256_or_reason
 from tasks.manifests import find_run, read_manifest
 from tasks.models import KeptModel, load_ranker
@@ -189,8 +189,9 @@ def bring_model(client: MlflowClient, source: Source, trusted: tuple[str, ...] =
         promised = source.tags.get(f"{registry.PREFIX}model_sha256")
         with store.artifact_folder(source.uri) as folder:
             if promised and registry.folder_sha256(folder) != promised:
-                raise RunFailed(
-                    f"Expected the files of {source.name} as registered, got others: `aucflow audit verify`."
+                raise NotAsRecorded(
+                    f"Expected the files of {source.name} as registered, got others. Run `aucflow audit verify`, which "
+                    "tells them."
                 )
             return load_ranker(folder, trusted)
     except (MlflowException, OSError) as error:

@@ -10,6 +10,7 @@ import pytest
 
 from flows.cli import cli
 from flows.run import make_config, parse_method
+from tasks.errors import NotAsRecorded
 
 
 def frame(n=60, positives=12):
@@ -74,6 +75,14 @@ def test_what_one_is_not_allowed_is_said_with_what_to_do(aucflow, monkeypatch):
     code, out, err = aucflow("audit", "verify")
     said = "Expected to be allowed to read or write mlruns/mlflow.db, got: permission denied."
     assert (code, out, err) == (1, "", f"aucflow: {said} Allow it, or run as an account that may.\n")
+
+
+def test_a_model_that_is_not_as_it_was_recorded_is_an_audit_finding(aucflow, monkeypatch):
+    def changed(*_given, **_named):
+        raise NotAsRecorded("Expected the files of m/1 as registered, got others.")
+
+    monkeypatch.setattr("flows.lists.list_command", changed)
+    assert aucflow("list", "models") == (3, "", "aucflow: Expected the files of m/1 as registered, got others.\n")
 
 
 @pytest.mark.parametrize("what", ["runs", "models"])

@@ -26,7 +26,7 @@ from tasks.calibrate import fit_calibrator
 from tasks.configuration import PreprocessingConfig
 from tasks.convert import canonical, convert, load
 from tasks.download import download
-from tasks.errors import BadInput, RunFailed
+from tasks.errors import BadInput, NotAsRecorded, RunFailed
 from tasks.ledger import Ledger
 from tasks.models import KeptModel, column_types, load_ranker, log_ranker
 from tasks.predict import Source, bring_model, check_out, expected_rows, find_model, predict
@@ -580,7 +580,7 @@ class TestModel:
     def test_files_that_changed_or_went_are_not_scored_with(self, shop):
         client, _, _ = shop
         source = find_model(client, "fraud/1")
-        with pytest.raises(RunFailed, match="as registered, got others"):
+        with pytest.raises(NotAsRecorded, match="as registered, got others"):
             bring_model(client, replace(source, tags={"aucflow.model_sha256": "0" * 64}))
         with pytest.raises(RunFailed, match="aucflow audit verify"):
             bring_model(client, replace(source, uri=source.uri + "-gone", tags={}))
