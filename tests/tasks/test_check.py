@@ -697,7 +697,7 @@ def test_a_label_that_is_cut_off_is_told_of(checked, labels, positive, said):
 
 
 def test_a_row_of_sums_is_no_negative_in_silence(checked):
-    """Its label is a third one; with the positive class named, as the refusal of three says, it trained as a negative."""
+    """Its label is a third one. With the positive class named, as the refusal of three advises, it was a negative."""
     labels = ["1"] * 10 + ["0"] * 29 + ["10"]
     message = checked(noise(40).assign(y=labels), positive="1")["lone_label"].message
     assert message.startswith(
