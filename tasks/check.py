@@ -29,7 +29,7 @@ SPEAKS = 0.25  # distance of a clock's AUC from 1/2 beyond which it orders the c
 BEGINNING = 1000  # rows that tell most columns that are not what is looked for
 UNEVEN = 2.0  # times as many rows as there were to be, or as few
 FEW_TESTED = 100  # rows of a class in a fold: with as many, it does not matter that others have more
-GIVEN = 20  # positives with a value, from which it is no chance that no negative has one
+GIVEN = 20  # positives with a value, and negatives, from which it is no chance that none of these has one
 MANY = 5  # positives of one value: of so many each one's own label matters little
 FEW_NAMES = 10  # values of an identifier of several rows, at least: measurements of some kind have fewer
 REPEAT = 0.9  # values in a row of an identifier of several rows, at most
@@ -522,7 +522,8 @@ def _separates(column: pd.Series, y: np.ndarray) -> bool:
 def _is_of_positives(given: np.ndarray, y: np.ndarray) -> bool:
     """Tell whether most positives have a value and no negative has, as with what comes of a case later."""
     positive = y > 0
-    return bool(given.sum() >= GIVEN and not given[~positive].any() and 2 * given.sum() >= positive.sum())
+    enough = given.sum() >= GIVEN and (~positive).sum() >= GIVEN
+    return bool(enough and not given[~positive].any() and 2 * given.sum() >= positive.sum())
 
 
 def _separates_by_rank(column: pd.Series, missing: np.ndarray, y: np.ndarray) -> bool:
@@ -596,7 +597,7 @@ def lone_label(dataset: Dataset) -> Finding | None:
     """
     story = dataset.provenance
     alone = [label for label, rows in story.label_counts.items() if rows == 1 and story.label_sides.get(label) == -1]
-    if dataset.rule.conversion == "class_groups" or len(alone) != 1 or len(story.label_counts) != 3:
+    if dataset.rule.conversion in ("class_groups", "random_halves") or len(alone) != 1 or len(story.label_counts) != 3:
         return None
     message = (
         f"label '{shortened(alone[0])}', of one row only, counts as negative, as all do that are not "

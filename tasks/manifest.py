@@ -22,6 +22,7 @@ from tasks.digests import array_sha256, state_sha256
 from tasks.facts import blas, lock_sha256, package_sha256
 from tasks.files import file_sha256
 from tasks.imported import import_paths, own_modules
+from tasks.manifests import FILE, SIGNATURE
 from tasks.moments import kept
 from tasks.seeds import seed_for
 from tasks.values import Dataset, Evaluation, FittedModel, MethodResult, Prepared, RawFile, Sample, Split
@@ -236,7 +237,8 @@ def artifact_sections(folders: Mapping[str, Path]) -> list[dict[str, Any]]:
         f"{name}/{path.relative_to(folder).as_posix()}": path
         for name, folder in folders.items()
         for path in folder.rglob("*")
-        if path.is_file()
+        # a manifest is none of the files that it tells of, be it that of a first try to end the run
+        if path.is_file() and not (name == "run" and path.relative_to(folder).as_posix() in (FILE, SIGNATURE))
     }
     return [
         {"path": name, "size_bytes": path.stat().st_size, "sha256": file_sha256(path)}

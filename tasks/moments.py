@@ -1,7 +1,6 @@
 """Moments: datetime64[us] in UTC where a column holds dates, else float64: a year, a number of the day, seconds."""
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -47,18 +46,18 @@ def read_again(moment: str | float) -> Moment:
     return np.datetime64(moment, "us") if isinstance(moment, str) else np.float64(moment)
 
 
-def end_of(moment: Moment, others: Iterable[Moment]) -> Moment:
+def end_of(moment: Moment, others: np.ndarray) -> Moment:
     """Return the last moment of the month, day, hour ... that a moment stands for, as ``others`` of its column tell.
 
     >>> june, march = np.datetime64("2024-06-01", "us"), np.datetime64("2024-03-01", "us")
-    >>> shown(end_of(june, [march])), shown(end_of(june, [march + 1]))
+    >>> shown(end_of(june, np.array([march]))), shown(end_of(june, np.array([march + 1])))
     ('2024-06-30', '2024-06-01')
-    >>> bool(2024.75 < end_of(np.float64(2024), [np.float64(2023)]) < 2025), float(end_of(np.float64(2024.5), []))
-    (True, 2024.5)
+    >>> float(end_of(np.float64(2024), np.array([2023.0]))), float(end_of(np.float64(2024), np.array([2023.5])))
+    (2024.999999, 2024.0)
     """
-    moments = np.array([moment, *others])
+    moments = np.append(others, moment)
     if moments.dtype.kind == "f":
-        return np.nextafter(moment + 1.0, moment) if (moments == np.floor(moments)).all() else moment
+        return moment + 0.999999 if (moments == np.floor(moments)).all() else moment
     for unit in SPANS:
         if (moments == moments.astype(f"datetime64[{unit}]")).all():
             return (moment.astype(f"datetime64[{unit}]") + 1).astype("datetime64[us]") - 1

@@ -101,7 +101,8 @@ def _interrupted_runs(client: MlflowClient, ledger: Ledger) -> list[Run]:
 
 def _is_cut_off(entry: LedgerEntry | None) -> bool:
     """Tell whether the ledger alone knows of a run's end, for the store was away: its process may go on with others."""
-    return entry is not None and entry.data.get("manifest_sha256") is None
+    data = {} if entry is None else entry.data
+    return data.get("manifest_sha256", "") is None and {"status", "end_time"} <= data.keys()
 
 
 def _end(client: MlflowClient, ledger: Ledger, run: Run) -> str:

@@ -339,7 +339,7 @@ def meet_champion(
     if moved := redated(past, whole, keys, held_out.test):
         return Opponent(champion, held_out.test, (moved,), None)
     unseen = unseen_rows(past, whole, keys, held_out.test, config.validation.grouped)
-    fair = judge_unseen(past, config, table, unseen)
+    fair = judge_unseen(past, config, whole, table, unseen)
     if not fair.passed:
         return Opponent(champion, held_out.test, (fair,), None)
     if renamed := renamed_groups(past, whole, keys):

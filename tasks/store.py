@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlparse
 import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Experiment
-from mlflow.exceptions import MlflowException, RestException
+from mlflow.exceptions import MlflowException
 
 from aucsolvers.process import ProcessWide
 from tasks.errors import BadInput, RunFailed, without_password
@@ -20,6 +20,7 @@ from tasks.ledger import Ledger
 
 FOLDER = Path("mlruns")
 SERVERS = ("postgresql", "mysql", "mssql")  # databases that addresses lead to over a network
+MEND = "Start it, mend the address in MLFLOW_TRACKING_URI, or unset that"
 LEDGER = "aucflow.ledger"  # the tag of a run or of a model's version: where the ledger is that tells of it
 LOCK_S = 300.0  # MLflow makes its tables in some seconds, on a busy machine in more
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the pages then open on runs, not on chat traces
@@ -139,9 +140,17 @@ def lies_now(path: Path, uri: str) -> Path:
     if former is None or not path.is_relative_to(former):
         return path
     now = here / path.relative_to(former)
-    # files of a store on a server may be in another's folder, or in nobody's, and here what is called as they are
-    is_here = is_there(now) and (is_local() or not is_there(former / FOLDER.name))
+    is_here = is_there(now) and (is_local() or _has_gone(former, path))
     return now if is_here or _has_come_from(former, here) else path
+
+
+def _has_gone(former: Path, path: Path) -> bool:
+    """Tell whether a folder that files are said to be in is no more there, or begun anew without this one.
+
+    Files of a store on a server may be in another's folder, or in nobody's, and here what is called as they are.
+    """
+    began_anew = bool(_first_entry(Ledger(former / FOLDER.name / "ledger").path)) and not is_there(path)
+    return began_anew or not is_there(former / FOLDER.name)
 
 
 def refuse_copy(uri: str) -> None:
@@ -235,18 +244,16 @@ def reader(remedy: str = "Restore a copy") -> MlflowClient:
         if tracking_uri().startswith(SERVERS):
             _knock()
     except Exception as error:  # whatever a driver makes of it
-        remedy = "Start it, mend the address in MLFLOW_TRACKING_URI, or unset that"
-        if isinstance(error, ModuleNotFoundError):
-            remedy = "Install this driver beside aucflow, or unset MLFLOW_TRACKING_URI"
+        install = "Install this driver beside aucflow, or unset MLFLOW_TRACKING_URI"
+        remedy = install if isinstance(error, ModuleNotFoundError) else MEND
         raise StoreAway(_no_store(getattr(error, "orig", error), remedy)) from error
     try:
         client = MlflowClient(tracking_uri())
         client.search_experiments(max_results=1)
     except Exception as error:  # whatever a damaged database makes of it
-        is_away = tracking_uri().startswith("http") and not isinstance(error, RestException)
+        if not tracking_uri().startswith(("sqlite", *SERVERS)):  # what a server says is not read in its database
+            raise StoreAway(_no_store(error, MEND)) from error
         remedy = remedy if is_local() else "Mend it, or the address in MLFLOW_TRACKING_URI, or unset that"
-        if is_away:
-            raise StoreAway(_no_store(error, "Start it, or unset MLFLOW_TRACKING_URI")) from error
         raise RunFailed(_no_store(error, remedy)) from error
     return client
 

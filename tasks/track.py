@@ -99,6 +99,7 @@ class TrackedRun:
         self.logged = Logged()
         self.parents: tuple[str, ...] = ()
         self.manifests: list[dict[str, Any]] = []  # of this run and those below it, as they ended
+        self.ended: dict[str, Any] | None = None  # what the ledger has of its end
 
     @property
     def run_id(self) -> str:
@@ -119,7 +120,6 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
         log_text(run, "config.json", config.model_dump_json(indent=2))
         _log_inputs(run, datasets)
         yield run
-        close_run(run, "FINISHED")
     except Exception as error:
         close_run(run, "FAILED", reason_of(error))
         raise
@@ -128,6 +128,7 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
         error.add_note("the run is marked KILLED in MLflow")
         raise
     else:
+        close_run(run, "FINISHED")
         announce(RECORDED, config.name)
     finally:
         emit(run.manifests)
@@ -157,20 +158,23 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
     The order is that of the claims: the manifest, then the ledger's entry with its digest, then the store's status.
 
     Of a run that did not finish, the ledger has the end, with the reason and without a manifest, also where the store
-    does not take it: a server may have gone away. The next command brings it to the store.
+    does not take it: a server may have gone away. The next command brings it to the store. What the ledger has as ended
+    is not ended otherwise: a second call only tells the store once more.
 
     Raises
     ------
     RunFailed
         If so, unless the run was interrupted, which is what the caller then goes on to tell.
     """
+    if run.ended is not None:
+        _tell_store(run)
+        return str(run.ended["manifest_sha256"] or "")
     try:
         return _close(run, status, reason)
     except MlflowException as error:
         if status == "FINISHED":
             raise
-        facts = _facts_of_end(run, status, get_current_time_millis())
-        store.ledger().append("run", run.run_id, reason or status, facts)
+        _end_in_ledger(run, reason or status, _facts_of_end(run, status, get_current_time_millis()))
         words = f"{_not_taken(run, error)} The ledger has it as {status}; the next command brings that to the store."
         if status == "KILLED":
             run_logger().warning("%s", words)
@@ -187,18 +191,30 @@ def _close(run: TrackedRun, status: str, reason: str | None) -> str:
     if reason:
         _set_tags(run, {"aucflow.reason": reason[:LARGEST_PARAM], "mlflow.note.content": reason[:LARGEST_PARAM]})
     end_time = get_current_time_millis()
-    run.manifests.append(_manifest(run, status, reason, end_time))
-    manifest = canonical(run.manifests[-1])
+    content = _manifest(run, status, reason, end_time)
+    manifest = canonical(content)
     run.client.log_text(run.run_id, manifest.decode(), FILE)
     signature = _sign(run, manifest)
     digest = hashlib.sha256(manifest).hexdigest()
     data = _facts_of_end(run, status, end_time, digest) | ({"signature_sha256": signature} if signature else {})
-    store.ledger().append("run", run.run_id, reason or "finished", data)
-    try:
-        run.client.set_terminated(run.run_id, status, end_time)
-    except MlflowException as error:  # as after a crash between the two
-        run_logger().warning("%s The ledger has it: the next command ends it in the store.", _not_taken(run, error))
+    _end_in_ledger(run, reason or "finished", data)
+    run.manifests.append(content)
+    _tell_store(run)
     return digest
+
+
+def _end_in_ledger(run: TrackedRun, reason: str, facts: dict[str, Any]) -> None:
+    store.ledger().append("run", run.run_id, reason, facts)
+    run.ended = facts
+
+
+def _tell_store(run: TrackedRun) -> None:
+    """End a run in the store as the ledger has it; a store that does not take that is as a crash between the two."""
+    facts = run.ended or {}
+    try:
+        run.client.set_terminated(run.run_id, facts["status"], facts["end_time"])
+    except MlflowException as error:
+        run_logger().warning("%s The ledger has it: a later command ends it in the store.", _not_taken(run, error))
 
 
 def _facts_of_end(run: TrackedRun, status: str, end_time: int, manifest_sha256: str | None = None) -> dict[str, Any]:

@@ -111,7 +111,7 @@ class Past:
     def trained_to(self, times: np.ndarray) -> Moment:
         """Return the end of the month or day that `until` stands for if today's times are finer than those were."""
         end = end_of(self.until, self._moments)
-        return end if ((times > self.until) & (times <= end)).any() else self.until
+        return end if end_of(self.until, times) < end else self.until
 
     @property
     def tested_to(self) -> Moment:
@@ -119,9 +119,9 @@ class Past:
         return end_of(read_again(self.manifest["splits"][-1]["tested_until"]), self._moments)
 
     @property
-    def _moments(self) -> Iterator[Moment]:
+    def _moments(self) -> np.ndarray:
         kept = (split.get(name) for split in self.manifest["splits"] for name in ("trained_until", "tested_until"))
-        return (read_again(one) for one in kept if one is not None)
+        return np.array([read_again(one) for one in kept if one is not None])
 
 
 def _paired(keys: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -169,7 +169,7 @@ def _trained_until(manifest: dict[str, Any]) -> Moment:
     return read_again(manifest["splits"][-1]["trained_until"]) if role_of(manifest, "time") is not None else None
 
 
-def judge_unseen(past: Past, config: "RetrainConfig", table: Table, unseen: np.ndarray) -> Judged:
+def judge_unseen(past: Past, config: "RetrainConfig", whole: Table, table: Table, unseen: np.ndarray) -> Judged:
     """Tell how many of the held-out rows the champion has not seen, and whether they are enough to compare on."""
     others, y, least = table.rows(np.flatnonzero(unseen)), table.y, config.rules.min_positives
     left, (n_pos, told) = len(others.y), positives(others.y, others.groups)
@@ -182,17 +182,17 @@ def judge_unseen(past: Past, config: "RetrainConfig", table: Table, unseen: np.n
         verdict = f"The {left:,} others include {told}, at least {least:,} and rows of both classes are needed."
     reason = (
         f"{named(past.champion)} may have been trained on {len(y) - left:,} of the {len(y):,} held-out rows: "
-        f"{_why_others(past, config, table)}. {verdict}"
+        f"{_why_others(past, config, whole.times)}. {verdict}"
     )
     return Judged("unseen_rows", enough, float(n_pos), float(least), reason)
 
 
-def _why_others(past: Past, config: "RetrainConfig", table: Table) -> str:
+def _why_others(past: Past, config: "RetrainConfig", times: np.ndarray | None) -> str:
     """Return why the champion's config held out other rows than this one."""
     before = past.manifest["config"]
     then = (before["validation"].get("held_out", 0.0), before["seed"])
     now = (config.validation.held_out, config.seed)
-    if past.until is not None and table.times is not None:
+    if past.until is not None and times is not None:
         others = "" if config.data.group is None else f", and those of one '{config.data.group}' with these count too"
         others += ", and copies of those count too" if config.validation.grouped else ""
         others += (
@@ -200,7 +200,7 @@ def _why_others(past: Past, config: "RetrainConfig", table: Table) -> str:
             if config.data.gap is None
             else f", and what is later by less than {in_words(config.data.gap)} counts too"
         )
-        return f"it was trained on rows until {shown(past.trained_to(table.times))}{others}"
+        return f"it was trained on rows until {shown(past.trained_to(times))}{others}"
     if config.data.time is not None:
         return f"it held out rows of all times, this config those that are the newest by '{config.data.time}'"
     if config.data.group is not None and role_of(past.manifest, "group") is None:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -36,7 +37,7 @@ from tasks.manifests import (
     parse_manifest,
     utc,
 )
-from tasks.recovery import PROCESS
+from tasks.recovery import INTERRUPTED, PROCESS
 from tasks.registry import LEFT_BY_READERS, files_sha256
 from tasks.runs import PARENT, all_experiments
 from tasks.signing import public_keys
@@ -198,7 +199,7 @@ class RunAuditor:
     def _is_cut_off(self, entry: LedgerEntry, run: Run, content: dict[str, Any] | None) -> bool:
         """Tell whether a crash can have left a run open that the ledger has ended: no command of ours began since."""
         info, ended, process = run.info, entry.data.get("end_time"), run.data.tags.get(PROCESS, "")
-        if info.status == "RUNNING" and entry.data.get("manifest_sha256") is None:
+        if info.status == "RUNNING" and entry.data.get("manifest_sha256") is None and entry.reason != INTERRUPTED:
             return info.run_name == entry.data.get("name")  # whose store went away: it knows of no end
         if info.status != "RUNNING" or not recovery.is_gone(process):
             return False
@@ -206,11 +207,13 @@ class RunAuditor:
             return False
         if info.run_name != entry.data.get("name") or not isinstance(ended, int):
             return False
-        return (info.end_time or 0) <= ended and self._last_start() <= ended
+        return (info.end_time or 0) <= ended and self._last_start(process) <= ended
 
-    def _last_start(self) -> int:
-        """Return when the last run of ours began."""
-        tag, order = f"tags.`{PROCESS}` != ''", ["attributes.start_time DESC"]
+    def _last_start(self, process: str) -> int:
+        """Return when the last run of ours began, but for those of a process."""
+        if "'" in process:  # none of ours
+            return sys.maxsize
+        tag, order = f"tags.`{PROCESS}` != '{process}'", ["attributes.start_time DESC"]
         last = self.client.search_runs(list(self.experiments), tag, ViewType.ALL, max_results=1, order_by=order)
         return max((run.info.start_time for run in last), default=0)
 

@@ -546,6 +546,11 @@ class TestTimes:
         opponent, held = meet("claims", wanted, replace(BY_DAY, gap="10d"))
         after_ten_days = np.flatnonzero((table["day"] > "2024-06-10").to_numpy())
         assert set(opponent.rows) == set(after_ten_days) & set(held.test)
+        write(table[(table["day"] >= "2024-06-01").to_numpy()], file)  # none of a day in May is left
+        opponent, held = meet("claims", wanted, replace(BY_DAY, gap="10d"))
+        assert len(opponent.rows) == len(held.test)
+        days = pd.read_csv(file)["day"].to_numpy()[opponent.rows]
+        assert (days > "2024-06-10").all()
 
     def test_copies_that_the_champion_knows_are_left_out_where_they_stay_together(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -140,6 +140,10 @@ def test_what_most_positives_have_and_no_negative_is_a_suspect(checked, values):
         assert ("separating_column" in findings) == is_told
         if values[0] == "2024-01-05":
             assert "--time" not in findings["text_column"].message, "some have none"
+    few_negatives = frame.assign(came=column.where(np.arange(800) > 5), y=np.arange(800) > 5)
+    assert "separating_column" in checked(few_negatives) and "separating_column" not in checked(
+        few_negatives.assign(came=few_negatives["came"].where(np.arange(800) % 2 == 0))
+    )
     with_a_negative = np.isin(np.arange(800), [*positives[:150], 1])
     assert "separating_column" not in checked(frame.assign(came=column.where(with_a_negative)))
 

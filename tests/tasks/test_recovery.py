@@ -19,6 +19,7 @@ from flows import experiment as flow
 from tasks import recovery, store
 from tasks.errors import RunFailed
 from tasks.ledger import Ledger
+from tasks.manifests import FILE
 from tasks.recovery import INTERRUPTED, PROCESS, end_interrupted_runs, is_gone, this_process
 from tasks.story import tell
 from tasks.verify import verify
@@ -223,33 +224,56 @@ class TestServerThatGoesAway:
         with inside(tmp_path):
             claims(tmp_path / "claims.csv")
             refused = MlflowException("Connection refused")
+            real = MlflowClient.set_terminated
+
+            def set_terminated(client, run_id, status=None, end_time=None):
+                if end_time is not None:  # MLflow ends runs of its own
+                    raise refused
+                real(client, run_id, status)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(MlflowClient, "set_terminated", set_terminated)
+                run_experiment(tmp_path / "claims.csv")
+            assert {entry.data["status"] for entry in store.ledger().entries()} == {"FINISHED"}
+            client = MlflowClient(store.tracking_uri())
+            assert {status(client, entry.subject) for entry in store.ledger().entries()} == {"RUNNING"}
+            monkeypatch.setattr(recovery, "is_gone", lambda _: True)
+            assert verify(client, store.ledger()).findings == ()
+            assert len(end_interrupted_runs(client, store.ledger())) == 3
+            assert verify(client, store.ledger()).findings == ()
+
+    def test_what_is_in_the_ledger_is_not_ended_otherwise(self, tmp_path, monkeypatch):
+        """An interrupt while the store was told of the end: a second entry took the manifest back."""
+        with inside(tmp_path):
+            claims(tmp_path / "claims.csv")
             real = flow.track
 
             def track(*given):
-                real(*given)  # MLflow ends a run of its own in it
-                patched.setattr(MlflowClient, "set_terminated", Mock(side_effect=refused))
+                real(*given)
+                patched.setattr(MlflowClient, "set_terminated", Mock(side_effect=KeyboardInterrupt))
 
-            with monkeypatch.context() as patched:
+            with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
                 patched.setattr(flow, "track", track)
                 run_experiment(tmp_path / "claims.csv", methods=METHODS[:1])
-            assert [entry.data["status"] for entry in store.ledger().entries()] == ["FINISHED", "FINISHED"]
+            told = [(entry.data["name"], entry.data["status"]) for entry in store.ledger().entries()]
+            assert told == [("claims ls_svm", "FINISHED"), ("claims", "KILLED")]
             client = MlflowClient(store.tracking_uri())
-            assert {status(client, entry.subject) for entry in store.ledger().entries()} == {"RUNNING"}
             monkeypatch.setattr(recovery, "is_gone", lambda _: True)
             assert len(end_interrupted_runs(client, store.ledger())) == 2
             assert verify(client, store.ledger()).findings == ()
 
-    def test_at_the_end_of_an_experiment_too(self, tmp_path, away, monkeypatch):
+    def test_a_manifest_that_was_written_twice_is_no_file_of_its_run(self, tmp_path, monkeypatch):
+        """The server's answer was lost: what came of the first try was in the second one's list of files."""
         with inside(tmp_path):
             claims(tmp_path / "claims.csv")
-            real = flow.track_experiment
+            real, lost = MlflowClient.log_text, [MlflowException("read timed out")]
 
-            def track_experiment(*given):
-                real(*given)
-                stack.enter_context(away())
+            def log_text(client, run_id, text, name):
+                real(client, run_id, text, name)
+                if name == FILE and lost:
+                    raise lost.pop()
 
-            with ExitStack() as stack, pytest.raises(RunFailed, match="to take the end of run claims"):
-                monkeypatch.setattr(flow, "track_experiment", track_experiment)
+            monkeypatch.setattr(MlflowClient, "log_text", log_text)
+            with pytest.raises(RunFailed, match=r"1 of 1 cells failed: .*read timed out"):
                 run_experiment(tmp_path / "claims.csv", methods=METHODS[:1])
-            told = [(entry.data["name"], entry.data["status"]) for entry in store.ledger().entries()]
-            assert told == [("claims ls_svm", "FINISHED"), ("claims", "FAILED")]
+            assert verify(MlflowClient(store.tracking_uri()), store.ledger()).findings == ()

@@ -106,6 +106,11 @@ def test_what_was_moved_is_checked_where_it_is_now(folders):
     with at_work(moved.folder), pytest.raises(RunFailed, match="was copied or moved here"):
         store.experiment_id(moved.client, "claims")
     assert ("missing", "run") in findings_in(churn), "its files were in the other's folder"
+    (fraud.folder.parent / "made anew").mkdir()
+    with at_work(fraud.folder.parent / "made anew"):
+        store.ledger().append("run", "the first", "finished")
+    os.replace(fraud.folder.parent / "made anew", fraud.folder)
+    assert not findings_in(moved)
 
 
 def test_files_in_nobodys_folder_are_checked_there_whatever_is_called_so_here(tmp_path):

@@ -62,6 +62,14 @@ class TestServer:
         with pytest.raises(store.StoreAway, match=f"^{re.escape(expected)}$"):
             store.existing()
 
+    def test_a_tracking_server_that_cannot_be_asked_is_away_too(self, monkeypatch):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        with pytest.raises(
+            store.StoreAway, match=r"Start it, mend the address in MLFLOW_TRACKING_URI, or unset that\.$"
+        ):
+            store.existing()
+
     def test_a_driver_that_is_missing_is_to_be_installed(self, unasked, monkeypatch):
         monkeypatch.setitem(sys.modules, "psycopg2", None)
         with pytest.raises(RunFailed, match=r"psycopg2.* Install this driver beside aucflow, or unset"):
