@@ -20,7 +20,7 @@ from tasks.ledger import Ledger
 
 FOLDER = Path("mlruns")
 SERVERS = ("postgresql", "mysql", "mssql")  # databases that addresses lead to over a network
-MEND = "Start it, mend the address in MLFLOW_TRACKING_URI, or unset that"
+MEND = "Start it, mend its address, or unset MLFLOW_TRACKING_URI"
 LEDGER = "aucflow.ledger"  # the tag of a run or of a model's version: where the ledger is that tells of it
 LOCK_S = 300.0  # MLflow makes its tables in some seconds, on a busy machine in more
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the pages then open on runs, not on chat traces
@@ -253,7 +253,7 @@ def reader(remedy: str = "Restore a copy") -> MlflowClient:
     except Exception as error:  # whatever a damaged database makes of it
         if not tracking_uri().startswith(("sqlite", *SERVERS)):  # what a server says is not read in its database
             raise StoreAway(_no_store(error, MEND)) from error
-        remedy = remedy if is_local() else "Mend it, or the address in MLFLOW_TRACKING_URI, or unset that"
+        remedy = remedy if is_local() else "Mend it or its address, or unset MLFLOW_TRACKING_URI"
         raise RunFailed(_no_store(error, remedy)) from error
     return client
 

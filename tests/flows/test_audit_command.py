@@ -192,7 +192,7 @@ class TestVerify:
             monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'shared.db'}")
             store.ledger().append("run", "the first", "finished")
             assert verify_command() == 3
-        assert "Mend it, or the address in MLFLOW_TRACKING_URI" in capsys.readouterr().out
+        assert "Mend it or its address, or unset MLFLOW_TRACKING_URI." in capsys.readouterr().out
 
     def test_a_store_that_is_no_database_is_a_finding(self, audited, capsys, tmp_path):
         shutil.copytree("mlruns/ledger", tmp_path / "mlruns" / "ledger")

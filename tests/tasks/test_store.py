@@ -57,7 +57,7 @@ class TestServer:
         monkeypatch.setattr("mlflow.store.db.utils.create_sqlalchemy_engine", Mock(side_effect=refused))
         expected = (
             'Expected an MLflow store at postgresql://db:5432/mlflow, got: connection to server at "db", port 5432 '
-            "failed: FATAL: no such password. Start it, mend the address in MLFLOW_TRACKING_URI, or unset that."
+            "failed: FATAL: no such password. Start it, mend its address, or unset MLFLOW_TRACKING_URI."
         )
         with pytest.raises(store.StoreAway, match=f"^{re.escape(expected)}$"):
             store.existing()
@@ -65,9 +65,7 @@ class TestServer:
     def test_a_tracking_server_that_cannot_be_asked_is_away_too(self, monkeypatch):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        with pytest.raises(
-            store.StoreAway, match=r"Start it, mend the address in MLFLOW_TRACKING_URI, or unset that\.$"
-        ):
+        with pytest.raises(store.StoreAway, match=r"Start it, mend its address, or unset MLFLOW_TRACKING_URI\.$"):
             store.existing()
 
     def test_a_driver_that_is_missing_is_to_be_installed(self, unasked, monkeypatch):
