@@ -31,7 +31,7 @@ from tasks import numeric, plots, store
 from tasks.configuration import ExperimentConfig, MethodConfig, is_number
 from tasks.convert import load
 from tasks.decide import Decision
-from tasks.errors import RunFailed, in_short, without_password
+from tasks.errors import RunFailed, without_password
 from tasks.facts import environment, git_state, processor, user_name
 from tasks.files import file_sha256
 from tasks.ledger import canonical
@@ -184,7 +184,8 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
 
 def _not_taken(run: TrackedRun, error: MlflowException) -> str:
     name = f"{run.run.info.run_name} ({run.run_id[:8]})"
-    return f"Expected the MLflow store to take the end of run {name}, got: {in_short(error).rstrip('.')}."
+    said = without_password(str(error).strip().partition("\n")[0])[:200].rstrip(".")
+    return f"Expected the MLflow store to take the end of run {name}, got: {said}."
 
 
 def _close(run: TrackedRun, status: str, reason: str | None) -> str:
