@@ -181,6 +181,14 @@ class Ledger:
         """Return the last entry of each run, by run id."""
         return {entry.subject: entry for entry in self.entries() if entry.kind == "run"}
 
+    def last_manifests(self) -> dict[str, LedgerEntry]:
+        """Return the last entry of each run that tells of a manifest, by run id."""
+        return {
+            entry.subject: entry
+            for entry in self.entries()
+            if entry.kind == "run" and entry.data.get("manifest_sha256") is not None
+        }
+
     def gone_runs(self) -> dict[str, LedgerEntry]:
         """Return the entry by which somebody settled that a run is gone from the store, by run id."""
         return {entry.subject: entry for entry in self.entries() if entry.kind == "settle" and "/" not in entry.subject}

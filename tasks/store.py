@@ -297,8 +297,7 @@ def experiment_id(client: MlflowClient, name: str) -> str:
 
 def _refuse_renamed(client: MlflowClient, name: str) -> None:
     """Raise RunFailed if the experiment that the ledger's runs are of is there under another name: it would be two."""
-    told = [entry.subject for entry in ledger().last_of_runs().values() if entry.data.get("experiment") == name]
-    for run_id in told[-1:]:
+    for run_id in _told_of(name)[-1:]:
         with suppress(MlflowException):  # it is gone, which an audit tells
             found = client.get_experiment(client.get_run(run_id).info.experiment_id)
             if found.name != name:
@@ -336,8 +335,12 @@ def _check_place(experiment: Experiment) -> None:
 
 def _came_along(experiment: Experiment, place: Path) -> bool:
     """Tell whether an experiment's files were below this folder, and this folder where they are: its ledger knows."""
-    is_known = any(entry.data.get("experiment") == experiment.name for entry in ledger().last_of_runs().values())
-    return is_known and lies_now(place, experiment.artifact_location) != place
+    return bool(_told_of(experiment.name)) and lies_now(place, experiment.artifact_location) != place
+
+
+def _told_of(experiment: str) -> list[str]:
+    """Return the runs of an experiment that the ledger tells of, the last one last."""
+    return [entry.subject for entry in ledger().last_of_runs().values() if entry.data.get("experiment") == experiment]
 
 
 def _artifact_location(name: str) -> str | None:

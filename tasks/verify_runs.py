@@ -114,8 +114,7 @@ class RunAuditor:
     def __init__(self, client: MlflowClient, ledger: Ledger):
         self.client = client
         self.entries = ledger.last_of_runs()
-        told = (entry for entry in ledger.entries() if entry.kind == "run" and entry.data.get("manifest_sha256"))
-        self.had_manifests = {entry.subject: entry for entry in told}
+        self.had_manifests = ledger.last_manifests()
         self.gone = ledger.gone_runs()
         self.counts: Counter[str] = Counter()
         self.public_keys = public_keys()
