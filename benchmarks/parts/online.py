@@ -113,9 +113,9 @@ PART = Part(
     f"{sparse_auc.LIBRARY} names (benchmarks/peers/sparse_auc.py tells how to build it). Beside it stand the published "
     "algorithms as straight C of our own (benchmarks/peers/*.c, -O3 -march=native), leaner than the public code, which "
     "calls the BLAS for each step and forms a matrix for each of OPAUC's products: judged where that is absent. Both "
-    "are bare loops on an array with one result. partial_fit is the fair match, though it validates its input; fit adds "
-    "the certificate, the AUC and the G-mean threshold. 1 − AUC (training rows) is there to show that both learn; step "
-    "lengths differ.",
+    "are bare loops on an array with one result. partial_fit is the fair match, though it validates its input; fit "
+    "adds the certificate, the AUC and the G-mean threshold. 1 − AUC (training rows) is there to show that both "
+    "learn; step lengths differ.",
     cells,
     quality="1 − AUC",
 )
