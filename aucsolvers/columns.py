@@ -2,6 +2,7 @@
 
 import re
 from datetime import date
+from functools import lru_cache
 from numbers import Number
 
 import numpy as np
@@ -20,12 +21,15 @@ MOMENTS = ("datetime", "datetime64", "timedelta", "timedelta64")  # pandas' word
 _DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
 
 
-def plain_columns(frame):
-    """Return the frame with every column as float64 or, where it is no kind of number, as Python objects."""
+def plain_columns(frame, categories=()):
+    """Return the frame with every column as float64 or, where it is no kind of number, as Python objects.
+
+    Those named in ``categories`` become texts, as `as_categories` has them.
+    """
     if not frame.columns.is_unique:
         name = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f"Expected each column once, got {name!r} more than once. Leave one out or rename it.")
-    columns = {name: plain_column(frame[name]) for name in frame}
+    columns = {name: as_categories(frame[name]) if name in categories else plain_column(frame[name]) for name in frame}
     # of objects, pandas would make what it likes unless it is told
     return pd.DataFrame({name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()})
 
@@ -67,6 +71,45 @@ def without_zeros(X):
     rows = csr_matrix(X, dtype=np.float64, copy=True)
     rows.eliminate_zeros()
     return rows
+
+
+def as_categories(column):
+    """Return a pandas Series as an object array of texts that name categories, None where one is missing.
+
+    What a cell says hangs on it alone, and not on what else is in its column: 17, 17.0 and the texts "17", "017" and
+    "17.0" are one category, and so are a truth value and 1 or 0. Any other text is as it is spelt.
+    """
+    cells = column.astype(object).to_numpy(object, na_value=None)
+    texts = np.empty(len(cells), dtype=object)
+    texts[:] = [None if cell is None else _category(cell) for cell in cells.tolist()]
+    return texts
+
+
+def _category(cell):
+    return _category_text(cell) if isinstance(cell, str) else _category_text(cell_text(cell))
+
+
+@lru_cache(maxsize=1 << 16)
+def _category_text(text):
+    text = (text or "").strip()
+    return plain_whole({"true": "1", "false": "0"}.get(text.lower(), text)) or None
+
+
+def cell_text(cell):
+    """Return 1.0 as '1', 0.5 as '0.5', ' yes ' as 'yes', and an empty text as None."""
+    if isinstance(cell, float | np.floating):
+        return str(int(cell)) if float(cell).is_integer() else repr(float(cell))
+    return str(cell).strip() or None
+
+
+def plain_whole(text, points="."):
+    """Return the text of a whole number without zeros in front or behind one of the points, any other as it is.
+
+    >>> plain_whole("0017.0"), plain_whole("1E5"), plain_whole("17b"), plain_whole("17,0", ".,")
+    ('17', '1E5', '17b', '17')
+    """
+    whole = re.fullmatch(rf"([+-]?[0-9]{{1,4000}})(?:[{points}]0*)?", text) if text is not None else None
+    return str(int(whole[1])) if whole else text
 
 
 def as_texts(values):

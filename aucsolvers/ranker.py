@@ -28,8 +28,9 @@ class Ranker(BaseEstimator):
     sparse : bool, default=False
         Whether the scorer was fitted on a sparse matrix. A server hands it arrays: these are brought to CSR, for sums
         over all features and over those that are not zero differ in the last bit.
-    columns : dict of str to {"number", "text"}, default=None
-        What the columns of a frame were in training. A frame is then held to it: 7 is none of the texts "7" and "007".
+    columns : dict of str to {"number", "text", "category"}, default=None
+        What the columns of a frame were in training. A frame is then held to it: 7 is none of the texts "7" and "007",
+        and the same category as either.
 
     Examples
     --------
@@ -73,7 +74,8 @@ class Ranker(BaseEstimator):
             If a column that was one of texts has a number, or one of numbers a text or infinity; blank texts are gaps.
         """
         if isinstance(X, pd.DataFrame):
-            X = self._as_trained(plain_columns(X))
+            categories = [name for name, kind in (self.columns or {}).items() if kind == "category"]
+            X = self._as_trained(plain_columns(X, categories))
         if not (len(X) if isinstance(X, list | tuple) else X.shape[0]):
             return np.empty(0)
         if self.sparse and not issparse(X):

@@ -20,6 +20,7 @@ def run(
     config: str | Path | None = None,
     positive: Any = None,
     drop: Sequence[Any] = (),
+    categories: Sequence[Any] = (),
     group: str | None = None,
     time: str | None = None,
     gap: str | float | None = None,
@@ -43,9 +44,9 @@ def run(
         The column that holds the class.
     config : str or path
         In place of data: a config file, or the name of one that is shipped.
-    positive, drop, group, time, gap, methods, folds, seed, workers, name, format
-        As the options of `aucflow run`; ``drop`` holds names of columns, ``group`` and ``time`` are one each, and each
-        of ``methods`` is one ``--method``, such as "auto+linear_svm".
+    positive, drop, categories, group, time, gap, methods, folds, seed, workers, name, format
+        As the options of `aucflow run`; ``drop`` and ``categories`` hold names of columns, ``group`` and ``time`` are
+        one each, and each of ``methods`` is one ``--method``, such as "auto+linear_svm".
 
     Raises
     ------
@@ -65,9 +66,10 @@ def run(
     """
     if (data is None) == (config is None):
         raise BadInput(f"Expected either data or a config, got {'neither' if data is None else 'both'}. Give one.")
-    drop = tuple(str(name).strip() for name in ((drop,) if isinstance(drop, str) else drop))
-    options = {"target": target, "positive": positive, "drop": drop, "group": group, "time": time, "gap": gap}
-    options |= {"methods": _texts(methods), "folds": folds, "seed": seed, "workers": workers}
+    drop, categories = (tuple(str(name).strip() for name in _several(names)) for names in (drop, categories))
+    options = {"target": target, "positive": positive, "drop": drop, "categories": categories}
+    options |= {"group": group, "time": time, "gap": gap}
+    options |= {"methods": _several(methods), "folds": folds, "seed": seed, "workers": workers}
     options |= {"name": name, "format_": format}
     options = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
     with quiet():
@@ -82,6 +84,6 @@ def run(
         return run_flow(make_config(None if config is None else str(config), options))[0]
 
 
-def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
+def _several(given: Any) -> tuple[Any, ...]:
     """Return several texts, or the one that stands alone and whose letters are no texts of their own."""
     return (given,) if isinstance(given, str) else tuple(given)

@@ -78,6 +78,9 @@ def cli() -> None:
 @click.option("--target", metavar="COLUMN", help="The column that holds the class (with --data).")
 @click.option("--positive", metavar="LABEL", help="The class to detect; default: the rarer of two (with --data).")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="No feature; repeatable (with --data).")
+@click.option(
+    "--category", "categories", multiple=True, metavar="COLUMN", help="Its numbers are codes; repeatable (with --data)."
+)
 @click.option("--group", metavar="COLUMN", help="Rows of one value stay together: a patient's (with --data).")
 @click.option("--time", metavar="COLUMN", help="Test on later rows than those trained on: a date (with --data).")
 @click.option("--gap", metavar="LENGTH", help="Time between those two, as labels take: 30d (with --data).")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tasks import catalogue
 from tasks.cell import divide, plainly
 from tasks.configuration import DatasetConfig, ExperimentConfig
-from tasks.convert import convert, refuse_drop
+from tasks.convert import convert, refuse_roles
 from tasks.datasets import Conversion, check_counts, find
 from tasks.download import download
 from tasks.errors import BadInput
@@ -37,7 +37,7 @@ def preflight(config: ExperimentConfig) -> tuple[str, ...]:
 def _check(entry: DatasetConfig, config: ExperimentConfig) -> Prepared:
     raw = download.fn(entry.name, entry.source, entry.format, config.offline)
     dataset = convert.fn(raw, conversion_rule(entry, config.offline))
-    refuse_drop(dataset)
+    refuse_roles(dataset)
     if key := entry.published_key:
         lock = Lock()
         lock.record_counts(key, check_counts(entry.name, find(key), dataset, lock.counts(key)))
@@ -73,7 +73,7 @@ def long_fits(prepared: Prepared, config: ExperimentConfig) -> Iterator[str]:
 def conversion_rule(entry: DatasetConfig, offline: bool = False) -> ConversionRule:
     """Return how labels become classes: as the config wants it, else as the catalogue says."""
     given = entry.conversion or (Conversion(positive=entry.positive) if entry.positive is not None else None)
-    roles = entry.group, entry.time, entry.gap
+    roles = entry.group, entry.time, entry.gap, entry.categories
     if entry.key is None:
         return (given or Conversion()).as_rule(entry.target, entry.delimiter, entry.drop, *roles)
     known = find(entry.key, offline)

@@ -39,14 +39,15 @@ def run_flow(experiment: ExperimentConfig) -> tuple[Any, Path]:
 def make_config(config: str | None, options: dict[str, Any]) -> ExperimentConfig:
     """Return the config of a file or a name, or of the user's own data file, with the options on top."""
     given = {k: v for k, v in options.items() if v not in (None, ())}
-    of_data = ("data", "target", "positive", "drop", "group", "time", "gap", "format_", "dataset")
+    of_data = ("data", "target", "positive", "drop", "categories", "group", "time", "gap", "format_", "dataset")
     data = {key: given.pop(key) for key in of_data if key in given}
     overrides: dict[str, Any] = {key: given[key] for key in ("name", "seed", "workers", "offline") if key in given}
     if "methods" in given:
         overrides["methods"] = [parse_method(text).model_dump() for text in given["methods"]]
     if "data" not in data:
         if data:
-            raise BadInput(f"Expected --data FILE with --{next(iter(data)).rstrip('_')}, got none. Name the file.")
+            option = {"categories": "category", "format_": "format"}.get(first := next(iter(data)), first)
+            raise BadInput(f"Expected --data FILE with --{option}, got none. Name the file.")
         return _with_folds(load_config(config or "quickstart", **overrides), given.get("folds"))
     if config is not None:
         raise BadInput(f"Expected a config or --data, got both ('{config}' and '{data['data']}'). Leave one out.")

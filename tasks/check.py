@@ -34,6 +34,9 @@ MANY = 5  # positives of one value: of so many each one's own label matters litt
 FEW_NAMES = 10  # values of an identifier of several rows, at least: measurements of some kind have fewer
 REPEAT = 0.9  # values in a row of an identifier of several rows, at most
 BY_DESIGN = 5  # times as many copies as there are by chance
+BY_NAME = 0.05  # of AUC, at least, that codes tell more as names than as quantities
+LUMP = 0.1  # of the rows: a value of more is told apart as it is
+BESIDE = 2  # values on either side that are a value's neighbours
 RANKS = 3.0  # standard errors of an AUC that chance does not reach
 IDENTIFIED = 20  # rows: of fewer, whole numbers may all differ by chance
 UNITS = re.compile(r"[€$£¥%]|\b(?:EUR|USD|GBP|CHF|JPY)\b", re.IGNORECASE)
@@ -90,7 +93,9 @@ def _findings(
         repeated_names(dataset),
         empty_columns(dataset),
         missing_values(dataset),
-        *(text_column(name, table.X[name], rule.time) for name in dataset.text_columns),
+        codes_as_quantities(table, (*suspects, *(name for f in (identifiers, repeated) if f for name in f.columns))),
+        *(category_column(name, table.X[name]) for name in table.categories),
+        *(text_column(n, table.X[n], rule.time) for n in dataset.text_columns if n not in table.categories),
     )
     return tuple(f for f in findings if f is not None)
 
@@ -421,6 +426,76 @@ def _area_by_others(column: pd.Series, y: np.ndarray) -> float:
     return area if area - 0.5 > _by_chance(y) else 0.5
 
 
+def codes_as_quantities(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
+    """Find columns of whole numbers that look like codes: a value tells what neither its size nor its neighbours do.
+
+    Of a quantity that is good or bad in the middle, the values beside one tell what it does. ``known`` are columns that
+    have a finding of their own already.
+    """
+    if not isinstance(table.X, pd.DataFrame):
+        return None
+    numbers = [name for name in table.X if table.X[name].dtype != object and name not in known]
+    found = {name: areas for name in numbers if (areas := _as_code(table.X[name], table.y)) is not None}
+    if not found:
+        return None
+    names = sorted(found, key=lambda name: found[name][1] - found[name][0])
+    one, (area, rest) = len(names) == 1, found[names[0]]
+    message = (
+        f"{len(names):,} {_plural(len(names), 'column')} of whole numbers that look{'s' if one else ''} like codes "
+        f"({_listed(names)}): rows of one '{names[0]}' are ranked with an AUC of {area:.2f} by the others' labels, and "
+        f"with {rest:.2f} by its size or the values beside it. Solvers take numbers for quantities: if these are none, "
+        f"name {'it' if one else 'each'} with --category '{names[0]}' (categories, in a config)."
+    )
+    return Finding("codes_as_quantities", "warning", message, len(names), tuple(names))
+
+
+def _as_code(column: pd.Series, y: np.ndarray) -> tuple[float, float] | None:
+    """Return the AUC by the labels of other rows of the same value, and by size or neighbours, if the first is larger.
+
+    Of few values, or of such as hardly repeat, nothing is to be told.
+    """
+    there = column.notna().to_numpy()
+    values, y = column.to_numpy()[there], y[there]
+    if not _is_whole(values) or min((y > 0).sum(), (y < 0).sum()) < GIVEN:
+        return None
+    codes, distinct = pd.factorize(values, sort=True)
+    if not FEW_NAMES <= len(distinct) <= len(values) / MANY:
+        return None
+    counts = np.array([np.bincount(codes, y < 0, len(distinct)), np.bincount(codes, y > 0, len(distinct))])
+    others = np.maximum(counts.sum(axis=0) - 1.0, 1.0)
+    by_value = np.array([counts[1] / others, np.maximum(counts[1] - 1.0, 0.0) / others])  # of negatives, of positives
+    by_size = _area(counts, np.arange(len(distinct)))
+    area, rest = _area(counts, by_value), max(by_size, 1.0 - by_size, _area(counts, _by_neighbours(counts, by_value)))
+    return (area, rest) if area - rest > max(BY_NAME, _by_chance(y)) else None
+
+
+def _by_neighbours(counts: np.ndarray, by_value: np.ndarray) -> np.ndarray:
+    """Return for each class and value the share of positives among the rows of the next smaller and larger values.
+
+    A value of very many rows, as 0 is of counts, is nobody's neighbour and has its own share.
+    """
+    rows = counts.sum(axis=0)
+    is_lump = rows > LUMP * rows.sum()
+    around = np.pad(np.where(is_lump, 0.0, counts), ((0, 0), (BESIDE, BESIDE)))
+    window = np.lib.stride_tricks.sliding_window_view(around, 2 * BESIDE + 1, axis=1)
+    negative, positive = window.sum(axis=2) - window[:, :, BESIDE]
+    beside = np.divide(
+        positive,
+        negative + positive,
+        out=np.full(len(rows), counts[1].sum() / rows.sum()),
+        where=negative + positive > 0.0,
+    )
+    return np.where(is_lump, by_value, beside)
+
+
+def _area(counts: np.ndarray, scores: np.ndarray) -> float:
+    """Return the AUC of rows that are told by how many of either class have each score; both of shape (2, values)."""
+    _, place = np.unique(np.broadcast_to(scores, counts.shape), return_inverse=True)
+    negative, positive = (np.bincount(place.reshape(counts.shape)[i], counts[i], place.max() + 1) for i in (0, 1))
+    below = np.cumsum(negative) - negative / 2
+    return float(positive @ below / (positive.sum() * negative.sum()))
+
+
 def hidden_copies(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
     """Count the rows that only whole numbers or texts that differ in (nearly) every row keep from being copies.
 
@@ -649,6 +724,14 @@ def missing_values(dataset: Dataset) -> Finding | None:
         f"(most in {shares}): numbers are imputed inside each fold, a missing text is a category of its own."
     )
     return Finding("missing_values", "info", message, total, tuple(cells))
+
+
+def category_column(name: str, column: pd.Series) -> Finding:
+    """Report a column that was named as one of categories, and how many it has."""
+    count = column.nunique()
+    message = f"Column '{name}', taken as categories, is one-hot encoded: {count:,} {_plural(count, 'value')}"
+    message += "." if count <= MANY_VALUES else "; the rare ones share a column (preprocessing: max_categories)."
+    return Finding("category_column", "info", message, count, (name,))
 
 
 def text_column(name: str, column: pd.Series, time: str | None = None) -> Finding:

@@ -39,6 +39,7 @@ from tasks.convert import (
     refuse_target,
     take_target,
     too_small_numbers,
+    unique_names,
 )
 from tasks.errors import BadInput
 from tasks.files import (
@@ -78,7 +79,7 @@ class Survey:
 
 def survey(raw: RawFile, rule: ConversionRule, rows: int = ROWS) -> Survey:
     """Return what `chunks` has to know of the whole file; all that is wrong with it is BadInput here."""
-    texts: frozenset[int] = frozenset()
+    texts = _positions(raw, rule)
     while True:
         found = _Findings(raw.path.name, rule, texts)
         for piece in pieces(raw, rule, rows, texts):
@@ -86,6 +87,15 @@ def survey(raw: RawFile, rule: ConversionRule, rows: int = ROWS) -> Survey:
         if found.mixed() <= texts:
             return found.as_survey()
         texts |= found.mixed()  # rare: numbers in one piece, texts in another; 007 is to stay 007 in both
+
+
+def _positions(raw: RawFile, rule: ConversionRule) -> frozenset[int]:
+    """Return where the columns of categories stand, which are read as they are spelt."""
+    if not rule.categories or raw.format != "csv":
+        return frozenset()
+    first = next(pieces(raw, rule, 1, frozenset()), None)
+    names = [] if first is None else unique_names([str(name) for name in first.X.columns])
+    return frozenset(i for i, name in enumerate(names) if name in rule.categories)
 
 
 def chunks(raw: RawFile, rule: ConversionRule, rows: int = ROWS, known: Survey | None = None) -> Iterator[Table]:
@@ -99,7 +109,7 @@ def chunks(raw: RawFile, rule: ConversionRule, rows: int = ROWS, known: Survey |
     for piece in pieces(raw, rule, rows, known.texts):
         if isinstance(piece.X, pd.DataFrame):
             features, labels, column = take_target(piece, rule, raw.path.name)
-            X: pd.DataFrame | csr_matrix = _dense(features, piece, known, raw.path.name)
+            X: pd.DataFrame | csr_matrix = _dense(features, piece, known, rule.categories, raw.path.name)
         else:
             labels, column = pd.Series(piece.labels), "label"
             X = _sparse(piece.X, known)
@@ -109,7 +119,7 @@ def chunks(raw: RawFile, rule: ConversionRule, rows: int = ROWS, known: Survey |
         kept = y != 0
         if kept.any():
             X = X.loc[kept].reset_index(drop=True) if isinstance(X, pd.DataFrame) else X[kept]
-            yield Table(X, y[kept])
+            yield Table(X, y[kept], categories=rule.categories)
 
 
 def fit_in_chunks(solver: Any, raw: RawFile, rule: ConversionRule, rows: int = ROWS) -> Pipeline:
@@ -209,7 +219,7 @@ class _Findings:
         for i in range(piece.X.shape[1]):
             self.positions.setdefault(i, set()).update(_kind(piece.X.iloc[:, i]))
             self.marks[i] |= piece.marks.get(i, frozenset())
-        for name, values in feature_columns(features, piece.place, self.file).items():
+        for name, values in feature_columns(features, piece.place, self.file, self.rule.categories).items():
             kinds = self.kinds.setdefault(name, set())
             if not pd.isna(values).all():
                 kinds.add("text" if values.dtype == object else "number")
@@ -245,9 +255,11 @@ def _kind(column: pd.Series) -> set[str]:
 # A chunk's features -----------------------------------------------------------------------------------------------
 
 
-def _dense(features: pd.DataFrame, piece: RawTable, known: Survey, file: str) -> pd.DataFrame:
+def _dense(
+    features: pd.DataFrame, piece: RawTable, known: Survey, categories: tuple[str, ...], file: str
+) -> pd.DataFrame:
     """Return the columns of the whole; one without a value in this piece has the type that it has elsewhere."""
-    columns = feature_columns(features, piece.place, file)
+    columns = feature_columns(features, piece.place, file, categories)
     types = {"number": np.float64, "text": object}
     empty = {"number": np.nan, "text": None}
     return pd.DataFrame(

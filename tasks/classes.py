@@ -7,11 +7,11 @@ the rule's seed and on the labels alone, in their order of sorting: the same dat
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from aucsolvers.columns import cell_text
 from tasks.errors import BadInput, nearest
 from tasks.values import ConversionRule
 
@@ -239,22 +239,15 @@ def _as_text_labels(labels: pd.Series) -> np.ndarray:
     """Return labels as texts that a person would recognise, None where there is none."""
     codes, values = pd.factorize(labels)
     texts = np.empty(len(values) + 1, dtype=object)
-    texts[:-1] = [label_text(value) for value in values]
+    texts[:-1] = [cell_text(value) for value in values]
     return texts[codes]  # code -1, missing, is the last entry: None
-
-
-def label_text(value: Any) -> str | None:
-    """Return 1.0 as '1', 0.5 as '0.5', ' yes ' as 'yes', and an empty text as missing."""
-    if isinstance(value, (float, np.floating)):
-        return str(int(value)) if float(value).is_integer() else repr(float(value))
-    return str(value).strip() or None
 
 
 def label_key(label: str) -> str:
     """Return what all spellings of a label have in common: 1, 1.0, +1 and True are the same one."""
     text = {"true": "1", "false": "0"}.get(label.strip().lower(), label.strip())
     try:
-        return label_text(float(text)) or text
+        return cell_text(float(text)) or text
     except (ValueError, OverflowError):
         return text
 

@@ -49,6 +49,7 @@ class DatasetConfig(Strict):
     group: str | None = None  # rows of one value of this column stay together
     time: str | None = None  # by this column, models are tested on rows later than those that they were trained on
     gap: str | float | None = None  # later by this, as long as labels take to come: "30d" or, of numbers, a number
+    categories: tuple[str, ...] = ()  # columns whose numbers are names, and no quantities
     conversion: Conversion | None = None
 
     @model_validator(mode="before")
@@ -89,7 +90,7 @@ class DatasetConfig(Strict):
             )
         return number
 
-    @field_validator("drop", mode="before")
+    @field_validator("drop", "categories", mode="before")
     @classmethod
     def _as_names(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
@@ -103,12 +104,18 @@ class DatasetConfig(Strict):
         return self
 
     @model_validator(mode="after")
-    def _group_and_time_are_kept(self) -> "DatasetConfig":
+    def _roles_agree(self) -> "DatasetConfig":
         for role, name in (("group", self.group), ("time", self.time)):
             if name is not None and name in self.drop:
                 raise ValueError(
                     f"Expected the {role} '{name}' outside of drop, got it in both. A {role} is no feature anyway: "
                     "leave it out of drop."
+                )
+        for role, names in (("group", (self.group,)), ("time", (self.time,)), ("drop", self.drop)):
+            if both := [name for name in self.categories if name in names]:
+                raise ValueError(
+                    f"Expected features as categories, got '{both[0]}', which is in {role} and so none. Leave it out "
+                    "of one of them."
                 )
         if self.time is not None and self.time == self.group:
             raise ValueError(f"Expected two columns as group and time, got '{self.time}' as both. Leave one out.")
@@ -127,7 +134,8 @@ class DatasetConfig(Strict):
     @property
     def published_key(self) -> str | None:
         """Return the key where the catalogue's own conversion applies, so that its counts are to be met."""
-        given = (self.target, self.positive, self.drop, self.group, self.time, self.gap, self.conversion)
+        roles = self.drop, self.categories, self.group, self.time, self.gap
+        given = (self.target, self.positive, *roles, self.conversion)
         return None if any(given) else self.key
 
 

@@ -10,7 +10,7 @@ import decimal
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,8 +20,8 @@ import pandas as pd
 import pyarrow as pa
 from scipy.sparse import csr_matrix
 
-from aucsolvers.columns import plain_column
-from tasks.classes import Classes, label_text, name_list, two_classes
+from aucsolvers.columns import as_categories, cell_text, plain_column, plain_whole
+from tasks.classes import Classes, name_list, two_classes
 from tasks.dates import gap_of, read_times
 from tasks.errors import BadInput, RunFailed, nearest
 from tasks.files import brief, sha256_or_reason
@@ -31,6 +31,8 @@ from tasks.stage import stage
 from tasks.values import ConversionRule, Dataset, Layout, Provenance, RawFile, Table
 
 TELLS = {"group": "which rows stay together", "time": "which rows are later"}
+NUMBERS = (bool, int, float, decimal.Decimal, np.number, np.bool_)
+PLAIN = (*NUMBERS, str, datetime.date)  # what a cell may hold
 SMALLEST = 1e-150  # of a column's largest number: the square of a smaller one is 0, or about to be
 
 
@@ -91,6 +93,8 @@ def _provenance(raw: RawFile, rule: ConversionRule, converted: _Converted) -> Pr
     if rule.time is not None:
         words += f"; divided by '{rule.time}', tested on later rows"
         words += "" if rule.gap is None else f", later by {in_words(rule.gap)} or more"
+    if converted.table.categories:
+        words += f"; taken as categories: {name_list(converted.table.categories)}"
     if converted.set_aside:
         words += f"; no inputs by the file's header: {name_list(converted.set_aside)}"
     if converted.dropped:
@@ -133,13 +137,13 @@ def load(dataset: Dataset) -> Table:
 def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     """Return arrays and classes; the last few are kept, for every stage of every method asks for the same ones."""
     _refuse_changed(raw)
-    raw_table = read(raw, rule.delimiter, rule.drop, tuple(rule.roles.values()))
+    raw_table = read(raw, rule.delimiter, rule.drop, (*rule.roles.values(), *rule.categories))
     if raw_table.X.shape[0] == 0:
         raise BadInput(f"{raw.path.name}: expected rows of data, got none. Give a file with rows.")
     if isinstance(raw_table.X, pd.DataFrame):
         features, labels, name = take_target(raw_table, rule, raw.path.name)
         classes = two_classes(labels, name, rule, raw_table.place)
-        X, dropped = _features(features, raw_table.place, raw.path.name, classes.y != 0)
+        X, dropped = _features(features, raw_table.place, raw.path.name, classes.y != 0, rule.categories)
         groups, times = _divided(raw_table, rule, raw.path.name, classes.y != 0)
         renamed = renamed_columns([str(name) for name in raw_table.X.columns])
         set_aside = tuple(c for c in raw_table.no_features if c not in {name, *no_features(rule)})
@@ -158,7 +162,9 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     if not isinstance(X, pd.DataFrame) and X.nnz == 0:
         raise only_zeros(raw.path.name)
     y.flags.writeable = False
-    table = Table(X, y, groups, times, 0 if times is None else gap_of(rule, times, raw.path.name))
+    gap = 0 if times is None else gap_of(rule, times, raw.path.name)
+    categories = tuple(name for name in rule.categories if isinstance(X, pd.DataFrame) and name in X)
+    table = Table(X, y, groups, times, gap, categories)
     return _Converted(table, classes, dropped, set_aside, renamed, layout, *table_digests(table))
 
 
@@ -172,8 +178,8 @@ def _refuse_changed(raw: RawFile) -> None:
             )
 
 
-def refuse_drop(dataset: Dataset) -> None:
-    """Refuse a new run's columns to drop, group or time that are none; one on record is replayed as it was."""
+def refuse_roles(dataset: Dataset) -> None:
+    """Refuse a new run's columns to drop, categories, group or time that are none; one on record stays as it was."""
     file, drop, target = dataset.raw.path.name, dataset.rule.drop, dataset.layout.target
     for role, name in dataset.rule.roles.items():
         if dataset.is_sparse:
@@ -182,6 +188,11 @@ def refuse_drop(dataset: Dataset) -> None:
         raise BadInput(
             f"{file}: expected no columns to drop, got '{drop[0]}': svmlight has no columns' names. Take the feature "
             "out of the file."
+        )
+    if dataset.is_sparse and dataset.rule.categories:
+        raise BadInput(
+            f"{file}: expected no categories, got '{dataset.rule.categories[0]}': svmlight has no columns' names. Give "
+            "each category a feature of its own."
         )
     if target in drop:
         raise BadInput(
@@ -199,6 +210,9 @@ def take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.Da
     names = unique_names([str(name) for name in table.X.columns])
     X = table.X.set_axis(names, axis=1)
     _refuse_unknown(rule.drop, names, f"{file}: expected to drop columns")
+    _refuse_unknown(rule.categories, names, f"{file}: expected categories")
+    if names[position] in rule.categories:
+        raise BadInput(f"{file}: expected features as categories, got '{names[position]}', the target. Leave it out.")
     for role, wanted in rule.roles.items():
         others = names[:position] + names[position + 1 :]
         _refuse_unknown((wanted,), names if wanted in names else others, f"{file}: expected a {role}")
@@ -291,16 +305,6 @@ def refuse_target(rule: ConversionRule, file: str) -> None:
         )
 
 
-def _plain_whole(text: str | None, points: str = ".") -> str | None:
-    """Return the text of a whole number without zeros in front or behind one of the points, any other as it is.
-
-    >>> _plain_whole("0017.0"), _plain_whole("1E5"), _plain_whole("17b"), _plain_whole("17,0", ".,")
-    ('17', '1E5', '17b', '17')
-    """
-    whole = re.fullmatch(rf"([+-]?[0-9]{{1,4000}})(?:[{points}]0*)?", text) if text is not None else None
-    return str(int(whole[1])) if whole else text
-
-
 def _divided(
     table: RawTable, rule: ConversionRule, file: str, kept: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -322,7 +326,7 @@ def _groups(group: str, table: RawTable, file: str, kept: np.ndarray) -> np.ndar
     """
     codes, values = pd.factorize(_named_column(table, group))
     points = "." if not table.marks else "," if _position(table, group) in unclear(table.marks) else ".,"
-    texts = [_plain_whole(label_text(value), points) for value in values]
+    texts = [plain_whole(cell_text(value), points) for value in values]
     missing = np.array([text is None or text in MISSING for text in texts] + [True])[codes] & kept
     if missing.any():
         raise BadInput(
@@ -345,7 +349,7 @@ def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes
     refuse_target(rule, file)
     if (table.labels == table.labels[0]).all():
         raise BadInput(
-            f"Expected two classes among the labels of {file}, got one ({label_text(table.labels[0])}). "
+            f"Expected two classes among the labels of {file}, got one ({cell_text(table.labels[0])}). "
             "Give a file that has both."
         )
     return two_classes(pd.Series(table.labels), "label", rule, table.place)
@@ -355,12 +359,12 @@ def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes
 
 
 def _features(
-    frame: pd.DataFrame, place: Callable[[int], str], file: str, kept: np.ndarray
+    frame: pd.DataFrame, place: Callable[[int], str], file: str, kept: np.ndarray, categories: tuple[str, ...]
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the columns as float64 or texts, and the names of those empty in the rows kept, which are left out."""
     if frame.shape[1] == 0:
         raise BadInput(f"{file}: expected at least one column besides the target, got none. Check the delimiter.")
-    columns = feature_columns(frame, place, file)
+    columns = feature_columns(frame, place, file, categories)
     dropped = tuple(name for name, values in columns.items() if pd.isna(values[kept]).all())
     if len(dropped) == len(columns):
         raise only_empty(file)
@@ -407,9 +411,11 @@ def only_empty(file: str) -> BadInput:
     return BadInput(f"{file}: expected values besides the target, got only empty columns. Check the file.")
 
 
-def feature_columns(frame: pd.DataFrame, place: Callable[[int], str], file: str) -> dict[str, np.ndarray]:
-    """Return the columns by name as float64 or texts; an infinite number is refused."""
-    columns = {name: _feature(frame[name], file) for name in frame}
+def feature_columns(
+    frame: pd.DataFrame, place: Callable[[int], str], file: str, categories: Container[str] = ()
+) -> dict[str, np.ndarray]:
+    """Return the columns by name as float64 or texts, as which categories are taken; an infinite number is refused."""
+    columns = {name: (_category if name in categories else _feature)(frame[name], file) for name in frame}
     for name, values in columns.items():
         if values.dtype != object and np.isinf(values).any():
             row = int(np.argmax(np.isinf(values)))
@@ -421,6 +427,15 @@ def feature_columns(frame: pd.DataFrame, place: Callable[[int], str], file: str)
     return columns
 
 
+def _category(column: pd.Series, file: str) -> np.ndarray:
+    """Return a column as texts that name categories, with None where one is missing."""
+    if column.dtype == object:
+        _refuse_strange(column.dropna(), file, column.name)
+    texts = as_categories(column)
+    texts[np.isin(texts.astype(str), MISSING)] = None
+    return texts
+
+
 def _feature(column: pd.Series, file: str) -> np.ndarray:
     """Return a column as float64, or as texts with None where one is missing."""
     values = plain_column(column)
@@ -430,17 +445,21 @@ def _feature(column: pd.Series, file: str) -> np.ndarray:
 def _object_feature(column: pd.Series, file: str) -> np.ndarray:
     """Return a column of Python objects: numbers if all of them are numbers or truth values, otherwise texts."""
     codes, values = pd.factorize(column)
-    if len(values) and all(isinstance(v, (bool, int, float, decimal.Decimal, np.number, np.bool_)) for v in values):
+    if len(values) and all(isinstance(v, NUMBERS) for v in values):
         return np.array([*map(float, values), np.nan])[codes] + 0.0
-    strange = [v for v in values if not isinstance(v, (str, bool, int, float, datetime.date))]
-    if strange:
-        raise BadInput(
-            f"{file}: expected numbers, texts or dates in column '{column.name}', got a {type(strange[0]).__name__}. "
-            "Drop the column or convert it."
-        )
+    _refuse_strange(values, file, column.name)
     texts = np.empty(len(values) + 1, dtype=object)
     texts[:-1] = [None if (text := str(v).strip()) in MISSING else text for v in values]
     return texts[codes]
+
+
+def _refuse_strange(values: Iterable[Any], file: str, name: Any) -> None:
+    strange = next((v for v in values if not isinstance(v, PLAIN)), None)
+    if strange is not None:
+        raise BadInput(
+            f"{file}: expected numbers, texts or dates in column '{name}', got a {type(strange).__name__}. "
+            "Drop the column or convert it."
+        )
 
 
 def canonical(X: csr_matrix) -> csr_matrix:

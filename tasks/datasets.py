@@ -56,6 +56,7 @@ class Conversion(Strict):
         group: str | None = None,
         time: str | None = None,
         gap: str | float | None = None,
+        categories: Labels = (),
     ) -> ConversionRule:
         """Return the rule as the convert stage takes it."""
         return ConversionRule(
@@ -70,6 +71,7 @@ class Conversion(Strict):
             group=group,
             time=time,
             gap=gap,
+            categories=categories,
         )
 
 

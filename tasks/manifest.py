@@ -93,16 +93,22 @@ def data_section(dataset: Dataset) -> dict[str, Any]:
         "n_features": dataset.n_features,
         "n_pos": dataset.n_pos,
         "n_neg": dataset.n_neg,
-        "columns": {name: "text" if name in dataset.text_columns else "number" for name in dataset.columns},
+        "columns": {name: _kind(dataset, name) for name in dataset.columns},
         "missing_cells": dataset.missing_cells,
     }
+
+
+def _kind(dataset: Dataset, column: str) -> str:
+    if column in dataset.rule.categories:
+        return "category"
+    return "text" if column in dataset.text_columns else "number"
 
 
 def _conversion(dataset: Dataset) -> dict[str, Any]:
     """Return the rule that made the data set of its files, and what it did to their labels and rows."""
     story, rule = dataset.provenance, asdict(dataset.rule)
-    for name in ("group", "time", "gap"):  # manifests are older than these: a replay is to find the same rule
-        if rule[name] is None:
+    for name in ("group", "time", "gap", "categories"):  # manifests are older: a replay is to find the same rule
+        if not rule[name]:
             del rule[name]
     return plain(
         {

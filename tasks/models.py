@@ -47,7 +47,7 @@ class KeptModel:
     """A model as it comes out of the store, with what it knows of its input."""
 
     ranker: Ranker
-    columns: dict[str, str]  # "number" or "text", in the order of training; empty for sparse data
+    columns: dict[str, str]  # "number", "text" or "category", in the order of training; empty for sparse data
     n_features: int
     layout: Layout
     changed: tuple[str, ...] = ()  # modules of its solver that are others by now than when it was made
@@ -111,10 +111,11 @@ def make_signature(table: Table) -> ModelSignature:
 
 
 def column_types(table: Table) -> dict[str, str]:
-    """Return which columns were numbers and which were texts; nothing for sparse data."""
+    """Return which columns were numbers, which texts and which categories; nothing for sparse data."""
     if not isinstance(table.X, pd.DataFrame):
         return {}
-    return {name: "number" if is_numeric_dtype(dtype) else "text" for name, dtype in table.X.dtypes.items()}
+    kinds = {name: "number" if is_numeric_dtype(dtype) else "text" for name, dtype in table.X.dtypes.items()}
+    return kinds | dict.fromkeys(table.categories, "category")
 
 
 def load_ranker(folder: Path, trusted: tuple[str, ...] = ()) -> KeptModel:

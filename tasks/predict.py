@@ -6,9 +6,9 @@ order for another number of rows, as those of BLAS are.
 
 New rows have the columns of training, in any order. The target and what else training left out may be among them and
 is not read. Every cell is told by itself: in a column of numbers a number, a truth value (1 or 0) or nothing; in a
-column of texts a text or nothing. What is missing is imputed. A text that training had not goes with the rare ones of
-its column, if they have one in common (of as many values as ``max_categories``); else it is none of those that the
-model knows. How many there are is told.
+column of texts a text or nothing; in one of categories any of these. What is missing is imputed. A text that training
+had not goes with the rare ones of its column, if they have one in common (of as many values as ``max_categories``);
+else it is none of those that the model knows. How many there are is told.
 """
 
 import os
@@ -246,7 +246,7 @@ def predict(
     """
     fit = fit_to(model, raw, drop)
     known = known_texts(model.ranker.scorer)
-    texts = {name: Texts(*known[name]) for name, kind in model.columns.items() if kind == "text" and name in known}
+    texts = {name: Texts(*known[name]) for name in model.columns if name in known}
     done = positive = 0
     with replacing(out) as draft, _writer(draft, OUTPUTS[out.suffix], _schema(model, facts)) as write:
         for X in _blocks(read_rows(model, raw, fit, rows), _block_rows(model)):
@@ -345,7 +345,7 @@ def fit_to(model: KeptModel, raw: RawFile, drop: tuple[str, ...] = ()) -> Fit:
     problems = _problems(model, plain, names, {model.layout.target, *model.layout.left_out, *drop})
     if problems:
         raise _misfit(model, raw, names, problems, first.named)
-    texts = frozenset(i for i, name in enumerate(names) if model.columns.get(name) == "text")
+    texts = frozenset(i for i, name in enumerate(names) if model.columns.get(name) in ("text", "category"))
     return Fit(tuple(name for name in names if name not in model.columns), texts, rule)
 
 
@@ -424,7 +424,8 @@ def read_rows(model: KeptModel, raw: RawFile, fit: Fit, rows: int = chunks.ROWS)
 
 def _frame(model: KeptModel, piece: RawTable, file: str) -> pd.DataFrame:
     names = unique_names([str(name) for name in piece.X.columns])
-    columns = feature_columns(piece.X.set_axis(names, axis=1)[list(model.columns)], piece.place, file)
+    categories = [name for name, kind in model.columns.items() if kind == "category"]
+    columns = feature_columns(piece.X.set_axis(names, axis=1)[list(model.columns)], piece.place, file, categories)
     strange: list[tuple[int, str]] = []
     for name, kind in model.columns.items():
         columns[name], wrong = as_numbers(columns[name]) if kind == "number" else as_texts(columns[name])

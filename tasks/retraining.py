@@ -120,8 +120,8 @@ class RetrainConfig(Sectioned):
     def sha256(self) -> str:
         """The digest of what the outcome hangs on: not of how many work on it, or whether they may fetch."""
         tree = self.model_dump(mode="json", exclude={"workers", "offline"})
-        for role in ("group", "time", "gap"):  # configs are older than these, and the same ones as they were
-            if tree["data"][role] is None:
+        for role in ("group", "time", "gap", "categories"):  # configs are older, and the same ones as they were
+            if not tree["data"][role]:
                 del tree["data"][role]
         return hashlib.sha256(canonical(tree)).hexdigest()
 

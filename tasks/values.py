@@ -82,6 +82,7 @@ class ConversionRule:
     group: str | None = None  # a column that is no feature: rows of one value, as a patient's, stay together
     time: str | None = None  # a column that is no feature: models are tested on rows later than those they train on
     gap: str | float | None = None  # of time, at least, between rows trained on and rows tested: "30d", or a number
+    categories: tuple[str, ...] = ()  # columns whose numbers are names: a merchant's, a postcode
 
     @property
     def roles(self) -> dict[str, str]:
@@ -124,7 +125,8 @@ class Table:
 
     Where the rule names a group, ``groups`` holds a uint64 for each row that is equal in the rows of one value. Where
     it names a time, ``times`` holds a datetime64[us] in UTC for each, or a float64 if the column has numbers, and rows
-    tested are later than those trained on by ``gap`` or more.
+    tested are later than those trained on by ``gap`` or more. Columns in ``categories`` are texts, whatever they are in
+    the file.
     """
 
     X: pd.DataFrame | csr_matrix
@@ -132,12 +134,13 @@ class Table:
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
     gap: Length = 0
+    categories: tuple[str, ...] = ()
 
     def rows(self, index: np.ndarray) -> "Table":
         """Return the rows with these positions, in this order."""
         X = self.X.iloc[index] if isinstance(self.X, pd.DataFrame) else self.X[index]
         groups, times = (None if of_rows is None else of_rows[index] for of_rows in (self.groups, self.times))
-        return Table(X, self.y[index], groups, times, self.gap)
+        return Table(X, self.y[index], groups, times, self.gap, self.categories)
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ class Dataset:
     n_pos: int
     n_neg: int
     is_sparse: bool
-    text_columns: tuple[str, ...]
+    text_columns: tuple[str, ...]  # categories among them
     missing_cells: dict[str, int]  # column -> missing values, only columns that have any
     provenance: Provenance
     layout: Layout = Layout()

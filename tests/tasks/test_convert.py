@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from tasks import convert as module
-from tasks.convert import convert, load, refuse_drop, table_sha256, unique_names
+from tasks.convert import convert, load, refuse_roles, table_sha256, unique_names
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
 from tasks.files import file_sha256
@@ -104,7 +104,7 @@ def test_the_target_is_not_dropped_by_a_new_run_and_no_feature_where_a_recorded_
     dataset = made("x,z,fraud\n1,0,a\n2,0,b\n", target="fraud", drop=drop)
     assert set(dataset.columns) == {"x", "z"} - set(drop)
     with pytest.raises(BadInput, match="other than the target, got 'fraud'"):
-        refuse_drop(dataset)
+        refuse_roles(dataset)
 
 
 def test_svmlight_has_no_names_to_drop_by(tmp_path):
@@ -112,7 +112,7 @@ def test_svmlight_has_no_names_to_drop_by(tmp_path):
     (tmp_path / "d.svm").write_text("1 1:1 2:1\n-1 1:2\n")
     dataset = convert.fn(download.fn("d", str(tmp_path / "d.svm")), ConversionRule(drop=("feature 1",)))
     with pytest.raises(BadInput, match=r"d.svm: expected no columns to drop, got 'feature 1'.* Take the feature out"):
-        refuse_drop(dataset)
+        refuse_roles(dataset)
 
 
 def test_one_class_is_refused_with_the_house_sentence(refusal):

@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from tasks.calibrate import calibration_splits, settle_threshold
 from tasks.configuration import DatasetConfig, ExperimentConfig
-from tasks.convert import convert, load, refuse_drop
+from tasks.convert import convert, load, refuse_roles
 from tasks.download import download
 from tasks.errors import BadInput
 from tasks.evaluate import score_rows
@@ -202,7 +202,7 @@ class TestColumn:
         (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n" * 5)
         rule = ConversionRule(group="patient")
         with pytest.raises(BadInput, match="svmlight has no columns' names"):
-            refuse_drop(convert.fn(download.fn("rows", str(tmp_path / "rows.svm")), rule))
+            refuse_roles(convert.fn(download.fn("rows", str(tmp_path / "rows.svm")), rule))
 
     def test_a_config_may_name_it_by_number_or_with_blanks_and_not_among_the_dropped(self):
         assert parse(DatasetConfig, {"source": "a.csv", "group": 3}, "c").group == "3"

@@ -15,7 +15,7 @@ from tasks.calibrate import calibration_splits, settle_threshold
 from tasks.cell import _test_to_train, compute, divide, plainly
 from tasks.check import check
 from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig
-from tasks.convert import convert, load, refuse_drop
+from tasks.convert import convert, load, refuse_roles
 from tasks.dates import read_times, readings
 from tasks.download import download
 from tasks.errors import BadInput
@@ -310,7 +310,7 @@ class TestColumn:
             dataset_of(two, tmp_path / "a.csv")
         (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n" * 5)
         with pytest.raises(BadInput, match="svmlight has no columns' names"):
-            refuse_drop(convert.fn(download.fn("rows", str(tmp_path / "rows.svm")), ConversionRule(time="day")))
+            refuse_roles(convert.fn(download.fn("rows", str(tmp_path / "rows.svm")), ConversionRule(time="day")))
 
     def test_a_config_says_it_once(self):
         assert parse(DatasetConfig, {"source": "a.csv", "time": " day "}, "c").time == "day"
