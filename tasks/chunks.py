@@ -335,7 +335,10 @@ def _csv_pieces(path: Path, delimiter: str | None, rows: int, texts: frozenset[i
         lines = _text_lines(stream, path, encoding_of(head))
         said, start = readers.without_excels_line("".join(_head(lines)))
         readers.refuse_svmlight(start, path.name)
-        delimiter = readers.checked_delimiter(delimiter or said) or readers.detect_delimiter(start)
+        delimiter = readers.checked_delimiter(delimiter or said)
+        if delimiter is None:
+            readers.refuse_title(start, path.name)
+            delimiter = readers.detect_delimiter(start)
         lines = itertools.chain(io.StringIO(start), lines)
         if delimiter == " ":
             lines = (readers.single_spaced(line) + "\n" for line in lines)

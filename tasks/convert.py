@@ -33,6 +33,7 @@ from tasks.values import ConversionRule, Dataset, Layout, Provenance, RawFile, T
 TELLS = {"group": "which rows stay together", "time": "which rows are later"}
 NUMBERS = (bool, int, float, decimal.Decimal, np.number, np.bool_)
 PLAIN = (*NUMBERS, str, datetime.date)  # what a cell may hold
+TITLE = 20  # rows, at most, that a report may have above its table
 SMALLEST = 1e-150  # of a column's largest number: the square of a smaller one is 0, or about to be
 
 
@@ -259,11 +260,20 @@ def _target_position(table: RawTable, wanted: str | None, file: str) -> int:
     if not matches and number and -len(names) <= number <= len(names):
         matches = [number - 1 if number > 0 else len(names) + number]
     if not matches:
-        hint = nearest(wanted, names)
+        hint = _where_it_is(table, wanted.strip()) or nearest(wanted, names)
         raise BadInput(
             f"Expected a target column, got '{wanted}': {listed}.{hint} Name it with --target (target, in a config)."
         )
     return matches[0]
+
+
+def _where_it_is(table: RawTable, name: str) -> str:
+    """Return where a column's name stands among the first rows, below a title that is as wide as the table."""
+    head = table.X.head(TITLE)
+    row = next((i for i in range(len(head)) if name in {str(cell).strip() for cell in head.iloc[i]}), None)
+    if row is None or name in head.iloc[row + 1 :].to_numpy():
+        return ""
+    return f" It stands in {table.place(row)}: if the columns' names do, remove the lines above."
 
 
 def unique_names(names: list[str]) -> list[str]:

@@ -28,6 +28,7 @@ from sklearn import datasets as sklearn_datasets
 
 from aucsolvers.columns import NUMBER
 from tasks import arff, svmlight
+from tasks.classes import shortened
 from tasks.errors import BadInput
 from tasks.files import UTF_8_MARK, UTF_16_MARKS, read_bytes, read_text, refuse_foreign, refuse_width
 from tasks.values import RawFile
@@ -37,6 +38,7 @@ FORMATS = ("csv", "parquet", "svmlight", "keel", "arff", "npz", "idx")
 # Texts that a CSV cell holds when it holds nothing; written out, for pandas' own list changes with its version.
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None")
 
+EVEN = 0.8  # of the first records, as wide as the first: a delimiter that does not divide so many is none
 # The first delimiter that divides the file evenly wins: those that rarely stand inside values come first.
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma", " ": "blanks"}
 
@@ -115,7 +117,10 @@ def read_csv(path: Path, delimiter: str | None = None, as_spelt: tuple[str, ...]
     delimiter = checked_delimiter(delimiter)
     said, text = without_excels_line(read_text(path))
     refuse_svmlight(text, path.name)
-    delimiter = delimiter or checked_delimiter(said) or detect_delimiter(text)
+    delimiter = delimiter or checked_delimiter(said)
+    if delimiter is None:
+        refuse_title(text, path.name)
+        delimiter = detect_delimiter(text)
     if delimiter == " ":
         text = "\n".join(map(single_spaced, text.split("\n")))
     sample, starts, repeats = _scan(text, delimiter, path.name)
@@ -189,7 +194,7 @@ def detect_delimiter(text: str) -> str:
     """
     lines = head_lines(text)
     shares = {delimiter: _evenness(lines, delimiter) for delimiter in DELIMITERS}
-    even = [d for d, share in shares.items() if share >= 0.8]
+    even = [d for d, share in shares.items() if share >= EVEN]
     best = max(shares, key=shares.__getitem__)
     return even[0] if even else best if shares[best] > 0 else ","
 
@@ -200,6 +205,24 @@ def _evenness(lines: list[str], delimiter: str) -> float:
         lines = [" ".join(line.split()) for line in lines]
     widths = [len(record) for record in csv.reader(lines, delimiter=delimiter, skipinitialspace=True)]
     return widths.count(widths[0]) / len(widths) if widths and widths[0] > 1 else 0.0
+
+
+def refuse_title(text: str, name: str) -> None:
+    """Refuse lines above the columns' names, as reports have them: a title, a date, comments."""
+    lines = head_lines(text)
+    if any(_evenness(lines, delimiter) >= EVEN for delimiter in DELIMITERS):
+        return
+    for delimiter in [one for one in DELIMITERS if one != " "]:  # of words any title has some
+        table = [*csv.reader(lines, delimiter=delimiter, skipinitialspace=True)]
+        width = len(table[-1]) if table else 0
+        begins = next((i for i, record in enumerate(table) if len(record) >= width), 0)
+        rest = table[begins:]
+        if begins > 0 and width > 1 and len(rest) > 1 and {*map(len, rest)} == {width} and has_header(rest):
+            line = next(i for i, found in enumerate(text.split("\n"), 1) if found == lines[begins])
+            raise BadInput(
+                f"{name}, line 1: expected the names of the columns, got '{shortened(lines[0].strip())}': the table "
+                f"seems to begin in line {line} ('{shortened(lines[begins].strip())}'). Remove the lines above it."
+            )
 
 
 def has_header(sample: list[list[str]]) -> bool:

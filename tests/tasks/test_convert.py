@@ -162,6 +162,8 @@ def test_the_target_is_named_numbered_or_the_formats_own(made, refusal):
     assert made(text, target="2").sha256 == made(text, target="label").sha256
     assert made("1,2,0\n3,4,1\n", target="-1").provenance.label_counts == {"0": 1, "1": 1}
     assert made("1,2,0\n3,4,1\n", target="column_3").n_features == 2
+    titled = "Report,\n,\nx,y\n1,0\n2,1\n"
+    assert "It stands in line 3: if the columns' names do, remove the lines above." in refusal(titled, target="y")
     assert "the columns of data.csv are 'x', 'label', 'z'. Name it with --target (target, in a config)." in refusal(
         text, target=None
     )

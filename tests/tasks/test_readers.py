@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from tasks import readers
+from tasks import chunks, readers
 from tasks.convert import convert
 from tasks.download import download
 from tasks.errors import BadInput
@@ -130,10 +130,6 @@ def test_a_delimiter_that_also_stands_in_values(tmp_path):
         ("a,b\n1,2\n\n3,4,5\n", "line 4: expected 2 values, as in line 1, got 3"),
         ('a,b\n1,2\n3,"4\n5,6\n', "line 3: expected a quoted value to end with its quote, got the end of the file"),
         ('a,b\n1,2\n"3,4\n5,6\n', "line 3: expected 2 values, as in line 1, got 1 (it runs on to line 4"),
-        (
-            "# exported\na,b\n1,2\n3,4\n",
-            "as in line 1, got 1. Mend that line",
-        ),
         ("a,b\n1,2\n# half of it\n", "If lines that begin with # are comments, remove them: CSV has none."),
         ("#a,b\n1,2\n3\n", "line 3: expected 2 values, as in line 1, got 1. Mend that line"),
         (b"a,b\n1,caf\xe9\n", "line 2: expected UTF-8 text, got byte 0xe9"),
@@ -149,6 +145,35 @@ def test_a_delimiter_that_also_stands_in_values(tmp_path):
 )
 def test_csv_errors_name_file_line_and_cause(tmp_path, data, words):
     assert words in refusal(readers.read_csv, write(tmp_path, data))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Claims of 2026\n\na,b,y\n1,2,0\n3,4,1\n", 3),
+        ("# exported\na,b,y\n1,2,0\n3,4,1\n", 2),
+        ("Claims, 2026\nby hand\n\na;b;y\n1,5;2;0\n3;4;1\n", 4),
+        ("x;y\nClaims\na;b;y\n1;2;0\n3;4;1\n", 3),
+    ],
+)
+def test_lines_above_the_table_are_told_as_such(tmp_path, text, line):
+    raw = download.fn("d", str(write(tmp_path, text)), "csv")
+    for read in (readers.read_csv, lambda path: list(chunks.pieces(raw, ConversionRule(), 1, frozenset()))):
+        said = refusal(read, raw.path)
+        assert f"line 1: expected the names of the columns, got '{text.splitlines()[0]}'" in said
+        assert f"seems to begin in line {line} ('a" in said and said.endswith("Remove the lines above it.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\n" + "1,2,3\n" * 9,  # a header that lacks a name
+        "a\n1,x\n2,y\n3,z,\n",
+        "a,b,c\n" + "1,2\n" * 9,
+    ],
+)
+def test_a_header_of_another_width_is_no_title(tmp_path, text):
+    assert "as in line 1" in refusal(readers.read_csv, write(tmp_path, text))
 
 
 @pytest.mark.parametrize("text", ["1 1:0.5 3:2\n-1 2:1\n", "# made by hand\n+1 qid:3 1:-5e-1 # first\n\n-1\n"])
