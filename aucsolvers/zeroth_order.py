@@ -43,7 +43,6 @@ from scipy.linalg.lapack import dpstrf
 from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import CONVERGED, MAX_ITER, SolverResult, Trace, validate_rows
-from aucsolvers._hinge import best_multiple
 from aucsolvers._jit import LONGEST_CALL, kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive
 from aucsolvers._ranking import TIED_WITHIN, tied
@@ -81,6 +80,7 @@ ENTRIES_READ = 8e9  # features or coordinates that separate the classes take tho
 MOST_FOLLOWED = 1024  # rows whose margins follow w by their products with each other: 8 MiB
 FOLLOWED_A_COORDINATE = 8  # such rows: a change of w costs as many additions as there are rows, a margin as coordinates
 CERTIFIED_FROM = 2**18  # entries that rounds have read: fewer take less time than a look at the certificate
+TINY = np.finfo(np.float64).tiny
 GOLDEN = 0.618  # of the basis is stepped over between rounds: however many rounds, a few rows see all parts of it
 
 
@@ -125,7 +125,7 @@ class ZOVR(MarginMeanScorer):
         set's equation, which is a random distance off however long the round. "averaged": each row's directions are all
         coordinate axes, which a step along costs no more, eta = 1/(k + 1) over all rounds, and the answer is the mean
         of the last 29 % of the rounds: as F is 1-strongly convex, its error falls as 1/k. Of its multiples that with
-        the least F is taken.
+        the least F is taken, and then the point with the least F on the line from the mean of some rounds before it.
     mu : float, default=1e-6
         Half the length over which F is differenced, > 0; the source has 0.1. It smooths the hinge, by up to mu ||x_i||
         each: rounds in any number leave F above min F by some mu * lam2, which with 0.1 can be some percent of F and
@@ -397,7 +397,7 @@ def zeroth_order_descent(
     replacement and, unless averaged, what _Frame says.
     """
     walk = (_AlongAxes if averaged else _AlongDrawn)(rows, terms, bias, mu, variance_reduction, inner_steps, rng)
-    certifier, t, last = _Certifier(rows, terms, bias, space, tol), 0, 0
+    certifier, t, last, mean = _Certifier(rows, terms, bias, space, tol), 0, 0, None
     for mark in _marks(max_iter):
         # 1. a few rounds at a time, of inner steps
         while t < mark:
@@ -405,8 +405,9 @@ def zeroth_order_descent(
         # 2. the answer of the rounds since the last mark, with its certificate
         alpha = np.minimum(terms.cost * (walk.slopes / (t - last)), terms.cost)
         answer = walk.answer(t - last)
+        mean, before = answer, mean
         if t == max_iter or t * walk.entries_a_round >= CERTIFIED_FROM:
-            answer = certifier.best_multiple(answer) if averaged else answer
+            answer = certifier.improved(mean, before) if averaged else mean
             if certifier.certify(t * inner_steps, answer, alpha, 1 + (t - last) // ROUNDS_PER_PASS):
                 break
         walk.slopes[:], last = 0.0, t
@@ -570,11 +571,34 @@ class _Certifier:
         self.trace.add(updates, self.objective, self.gap, told[y > 0], told[y < 0])
         return self.is_met
 
-    def best_multiple(self, w):
-        """Return the multiple of w with about the least F: from values along a line, which read no row."""
-        margins = self.terms.y * self._scores(w)
-        gap = self.terms.value(w @ w, margins) - self.bound
-        return best_multiple(margins, self.terms.cost, False, w @ w, self.terms.mean @ margins, gap) * w
+    def improved(self, mean, before):
+        """Return a point of less F than a mean over rounds: its best multiple, or on from the mean ``before``, if any.
+
+        That is the least on the line through the best multiples of both: as their errors fall as one over the rounds so
+        far, what is still to come is about in its direction.
+        """
+        found = self.least_along(mean, mean)
+        if before is None:
+            return found
+        return self.least_along(found, found - self.least_along(before, before))
+
+    def least_along(self, w, step):
+        """Return the w + t step with the least F: from values along that line, which read each row twice.
+
+        F is convex in t and its slope linear but for a jump of cost_i |r_i| where m_i passes 1, r_i being its rise.
+        """
+        y, cost = self.terms.y, self.terms.cost
+        margins, rise = y * self._scores(w), y * self._scores(step)
+        kinks = np.flatnonzero(rise)
+        places = (1.0 - margins[kinks]) / rise[kinks]
+        order = np.argsort(places)
+        jumps = np.append(0.0, np.cumsum((cost[kinks] * np.abs(rise[kinks]))[order]))
+        slopes = w @ step - self.terms.mean @ rise - cost @ np.maximum(rise, 0.0) + jumps  # of the pieces, at t = 0
+        zeros = -slopes / max(step @ step, TINY)
+        begins, ends = np.append(-np.inf, places[order]), np.append(places[order], np.inf)
+        piece = int(np.argmax(zeros <= ends))  # the first that the slope is not below 0 at the end of
+        t = max(zeros[piece], begins[piece])
+        return w + t * step if np.isfinite(t) else w
 
     def _scores(self, w):
         return row_scores(self.rows, w[: self.rows.shape[1]]) + self.bias * w[-1]

@@ -98,7 +98,26 @@ def twin(Z, y, lam1, lam2, mu, rounds, inner, seed, variance_reduction, averaged
                 g = g - estimate(i, first, sets[i]) + mean
             w, k = w - g / (k + 2), k + 1  # k counts from 0 here
         ends.append(w)
-    return np.mean(ends[int(rounds / np.sqrt(2)) :], axis=0) if averaged else w
+    if not averaged:
+        return w
+    last, before = int(rounds / np.sqrt(2)), rounds // 2
+    return np.mean(ends[last:], axis=0), np.mean(ends[before:last], axis=0)
+
+
+def answer_of(Z, y, lam1, lam2, mean, before):
+    """The least F on the line through the best multiples of two means over rounds."""
+    mean, before = (least_along(Z, y, lam1, lam2, w, w) for w in (mean, before))
+    return least_along(Z, y, lam1, lam2, mean, mean - before)
+
+
+def least_along(Z, y, lam1, lam2, w, step):
+    """The w + t step of least F among all kinks of F on that line and the zero of its slope between any two of them."""
+    margins, rise = y * (Z @ w), y * (Z @ step)
+    kinks = np.sort((1 - margins) / rise)
+    inside = np.array([kinks[0] - 1, *(kinks[1:] + kinks[:-1]) / 2, kinks[-1] + 1])
+    hinge = [lam2 * np.mean(rise * (margins + t * rise < 1)) for t in inside]
+    zeros = (lam1 * np.mean(balances(y) * rise) + hinge - w @ step) / (step @ step)
+    return min((w + t * step for t in (*kinks, *zeros)), key=lambda found: objective(Z, found, y, lam1, lam2))
 
 
 def descend(rows, y, *, bias=1.0, lam1=1.0, lam2=5.0, seed=3, **options):
@@ -257,9 +276,9 @@ def test_same_draws_same_numbers_as_the_twin(form, variance_reduction, averaged,
     Z = np.column_stack([X, np.ones(60)]) if bias else X
     expected = twin(Z, y, 1.0, 5.0, 0.1, 8, 40, seed=3, **options)
     got = np.append(result.w, result.bias) if bias else result.w
-    if averaged:  # of its multiples one no worse; which: test_hinge.py
-        assert objective(Z, got, y, 1.0, 5.0) <= objective(Z, expected, y, 1.0, 5.0)
-        expected *= (got @ expected) / (expected @ expected)
+    if averaged:
+        worse, expected = expected[0], answer_of(Z, y, 1.0, 5.0, *expected)
+        assert objective(Z, got, y, 1.0, 5.0) < objective(Z, worse, y, 1.0, 5.0)
     assert_allclose(got, expected, rtol=0, atol=1e-11)  # rounding grows from step to step
     assert_allclose(result.objective, objective(Z, got, y, 1.0, 5.0), rtol=1e-12)
     assert result.history["updates"].tolist() == [0, 40 * 8]
@@ -280,7 +299,9 @@ def test_margins_that_follow_are_those_of_the_twin(monkeypatch, mu, bias, per_co
     walk.go_on(14, 6)
     Z = np.column_stack([X, np.ones(60)]) if bias else X
     expected = twin(Z, y, 1.0, 5.0, mu, 20, 60, seed=3, variance_reduction=True, averaged=True)
-    assert_allclose(walk.answer(6), expected, rtol=0, atol=1e-11 / mu)  # the twin's quotients are rounded by eps / mu
+    assert_allclose(
+        walk.answer(6), expected[0], rtol=0, atol=1e-11 / mu
+    )  # the twin's quotients are rounded by eps / mu
 
 
 def test_the_twin_still_agrees_where_a_basis_does_not_span_the_space(monkeypatch):
@@ -398,7 +419,7 @@ class TestOptimum:
         best = MarginMeanSVM(0.0, 10.0, random_state=0).fit(X, y).objective_
         options = {"tol": 0.0, "max_iter": 1000, "random_state": 0}
         coarse, fine = (ZOVR(0.0, 10.0, mu=mu, **options).fit(X, y).objective_ for mu in (0.1, 1e-3))
-        assert coarse - best > 0.05 * best > 0.02 * best > fine - best
+        assert coarse - best > 0.025 * best > 0.02 * best > fine - best
 
     def test_where_the_classes_are_far_apart_a_large_mu_keeps_any_number_of_rounds_from_the_optimum(self):
         """There min F is less than lam2/1000, by which mu = 1e-3 alone may miss it."""
@@ -640,8 +661,8 @@ class TestKernel:
         options = {"gamma": 0.3, "threshold": "zero", "mu": 0.1, "max_iter": 6, "tol": 0.0, "rank_tol": 0.1}
         model = ZOVR(lam2=10.0, kernel="rbf", random_state=np.random.default_rng(5), **options).fit(X, y)
         assert_array_equal(model.support_, np.sort(pivots))
-        scores, expected = model.decision_function(X), Z @ expected
-        assert_allclose(scores, (scores @ expected) / (expected @ expected) * expected, atol=1e-4)
+        expected = answer_of(Z, 2.0 * y - 1, 1.0, 10.0, *expected)
+        assert_allclose(model.decision_function(X), Z @ expected, atol=1e-4)
 
 
 @quiet
