@@ -1,8 +1,7 @@
 """Columns of a data frame as models take them: float64 or texts, one spelling for each value, one word for a gap."""
 
 import re
-from datetime import date
-from functools import lru_cache
+from datetime import date, datetime, time
 from numbers import Number
 
 import numpy as np
@@ -13,7 +12,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from aucsolvers._transaction import transactional
 
+# Texts that a cell holds when it holds nothing; written out, for pandas' own list changes with its version.
+MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None")
 MISSING_TEXT = "(missing)"
+PLAIN = (str, bool, Number, np.bool_, date)  # what a cell may hold: a Decimal is a Number, a moment is a date
 NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE)
 TRUTH = {"true": 1.0, "false": 0.0}
 MOMENTS = ("datetime", "datetime64", "timedelta", "timedelta64")  # pandas' words for objects that are all of one kind
@@ -73,26 +75,35 @@ def without_zeros(X):
     return rows
 
 
-def as_categories(column):
+def as_categories(column, points="."):
     """Return a pandas Series as an object array of texts that name categories, None where one is missing.
 
-    What a cell says hangs on it alone, and not on what else is in its column: 17, 17.0 and the texts "17", "017" and
-    "17.0" are one category, and so are a truth value and 1 or 0. Any other text is as it is spelt.
+    What a cell says hangs on it alone, and not on what else is in its column: the whole number 17, 17.0 and the texts
+    "17", "017" and "17.0" are one category, and so are a truth value and 1 or 0; a text behind one of ``points`` may
+    have zeros. A day is as in "2026-03-01". Any other text is as it is spelt, and an object that is no value stays.
     """
+    known = {}  # of texts: the values of a column are few, or else each is looked at once
     cells = column.astype(object).to_numpy(object, na_value=None)
     texts = np.empty(len(cells), dtype=object)
-    texts[:] = [None if cell is None else _category(cell) for cell in cells.tolist()]
+    for place, cell in enumerate(cells.tolist()):
+        if isinstance(cell, str):
+            text = known.get(cell)
+            if text is None:
+                text = known[cell] = _category(cell.strip(), points)
+        else:
+            text = _category(_spelt(cell), points) if isinstance(cell, PLAIN) else cell
+        texts[place] = None if isinstance(text, str) and not text else text
     return texts
 
 
-def _category(cell):
-    return _category_text(cell) if isinstance(cell, str) else _category_text(cell_text(cell))
+def _spelt(cell):
+    is_day = isinstance(cell, datetime) and cell.tzinfo is None and cell.time() == time()
+    return cell.date().isoformat() if is_day else cell_text(cell)
 
 
-@lru_cache(maxsize=1 << 16)
-def _category_text(text):
-    text = (text or "").strip()
-    return plain_whole({"true": "1", "false": "0"}.get(text.lower(), text)) or None
+def _category(text, points):
+    """Return the category of a text, an empty one if it says that there is none."""
+    return "" if text in MISSING else plain_whole({"true": "1", "false": "0"}.get(text.lower(), text), points)
 
 
 def cell_text(cell):
@@ -144,6 +155,8 @@ def _number(value):
 
 def asked_for(kind, name, value):
     """Return what follows "expected" where a column of training has a value of another kind."""
+    if kind == "category":
+        return f"a number, a text or a truth value in column '{name}', got {str(value)[:60]}. Mend it."
     if kind == "text":
         got = f"the number {value}" if isinstance(value, Number) else f"{value!r}"[:60]
         return f"a text in column '{name}', as in training, got {got}. Write the column as texts, spelt as in training."

@@ -93,9 +93,9 @@ class Ranker(BaseEstimator):
         columns = self.columns or {}
         for name, dtype in zip(frame.columns, frame.dtypes.tolist(), strict=True):
             kind = columns.get(name)
-            if kind == "text" or (kind == "number" and (whole or dtype.hasobject)):
+            if kind in ("text", "category") or (kind == "number" and (whole or dtype.hasobject)):
                 values = frame[name].to_numpy()
-                frame[name], strange = as_texts(values) if kind == "text" else as_numbers(values)
+                frame[name], strange = as_numbers(values) if kind == "number" else as_texts(values)
                 if strange is not None:
                     raise ValueError(f"Expected {asked_for(kind, name, values[strange])}")
         return frame

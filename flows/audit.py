@@ -121,7 +121,10 @@ def champions_command(model: str, on: str | None = None, as_json: bool = False) 
             "See `aucflow list models`."
         )
     span = _span(on) if on is not None else None
-    reigns = [reign for reign in whole if span is None or _overlaps(reign, *span)]
+    told = [span is None or _overlaps(reign, *span) for reign in whole]
+    # of a change that was taken back nobody knows how far it had come: the one before is told too
+    announced = [is_told and reign.taken_back for is_told, reign in zip(told, whole, strict=True)]
+    reigns = [reign for i, reign in enumerate(whole) if told[i] or any(announced[i + 1 : i + 2])]
     if as_json:
         print_json({"model": model, "on": on, "champions": [_as_json(reign) for reign in reigns], "ok": not doubts})
     elif reigns:
@@ -222,7 +225,8 @@ def _show_verdict(verdict: Verdict) -> None:
         _print_discrepancy(console, one)
     checked = ", ".join(count(verdict.counts[name], *noun) for name, noun in NOUNS.items() if verdict.counts.get(name))
     if verdict.findings:
-        console.print(f"[bold red]{count(len(verdict.findings), 'finding')}[/] in {checked or 'nothing'}")
+        found = count(len(verdict.findings), "finding")
+        console.print(f"[bold red]{found}[/]{f' in {checked}' if checked else '; nothing could be checked'}")
     else:
         console.print(f"[green]ok[/] {checked or 'nothing'}: all as it was recorded")
 
@@ -263,7 +267,13 @@ def _champions(reigns: list[registry.Promotion]) -> Table:
         until = "" if reign.until is None else f"{reign.until:%Y-%m-%d %H:%M}"
         entry = f"{reign.seq} {reign.digest[:SHOWN]}"
         since = f"{reign.since:%Y-%m-%d %H:%M}"
-        table.add_row(str(reign.number), since, until, reign.kind, plain(reign.reason), entry)
+        by = f"{reign.kind}, taken back" if reign.taken_back else reign.kind
+        why = (
+            f"{plain(reign.reason)} (the registry may have had the version before)"
+            if reign.taken_back
+            else reign.reason
+        )
+        table.add_row(str(reign.number), since, until, by, plain(why), entry)
     return table
 
 

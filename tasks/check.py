@@ -93,7 +93,7 @@ def _findings(
         repeated_names(dataset),
         empty_columns(dataset),
         missing_values(dataset),
-        codes_as_quantities(table, (*suspects, *(name for f in (identifiers, repeated) if f for name in f.columns))),
+        None if repeated else codes_as_quantities(table, keys, suspects),
         *(category_column(name, table.X[name]) for name in table.categories),
         *(text_column(n, table.X[n], rule.time) for n in dataset.text_columns if n not in table.categories),
     )
@@ -426,24 +426,28 @@ def _area_by_others(column: pd.Series, y: np.ndarray) -> float:
     return area if area - 0.5 > _by_chance(y) else 0.5
 
 
-def codes_as_quantities(table: Table, known: tuple[str, ...] = ()) -> Finding | None:
+def codes_as_quantities(table: Table, keys: np.ndarray, known: tuple[str, ...] = ()) -> Finding | None:
     """Find columns of whole numbers that look like codes: a value tells what neither its size nor its neighbours do.
 
-    Of a quantity that is good or bad in the middle, the values beside one tell what it does. ``known`` are columns that
-    have a finding of their own already.
+    Of a quantity that is good or bad in the middle, the values beside one tell what it does. Of the rows of a group,
+    and of copies of a row by their ``keys`` unless rows are mostly alike by chance, one counts: the others of one value
+    are to be others. ``known`` are columns that have a finding of their own already.
     """
     if not isinstance(table.X, pd.DataFrame):
         return None
-    numbers = [name for name in table.X if table.X[name].dtype != object and name not in known]
-    found = {name: areas for name in numbers if (areas := _as_code(table.X[name], table.y)) is not None}
+    _, alone = np.unique(keys if table.groups is None else table.groups, return_index=True)
+    alone = alone if table.groups is not None or 2 * len(alone) > len(keys) else np.arange(len(keys))
+    X, y = table.X.iloc[alone], table.y[alone]
+    numbers = [name for name in X if X[name].dtype != object and name not in known]
+    found = {name: areas for name in numbers if (areas := _as_code(X[name], y)) is not None}
     if not found:
         return None
     names = sorted(found, key=lambda name: found[name][1] - found[name][0])
     one, (area, rest) = len(names) == 1, found[names[0]]
     message = (
-        f"{len(names):,} {_plural(len(names), 'column')} of whole numbers that look{'s' if one else ''} like codes "
-        f"({_listed(names)}): rows of one '{names[0]}' are ranked with an AUC of {area:.2f} by the others' labels, and "
-        f"with {rest:.2f} by its size or the values beside it. Solvers take numbers for quantities: if these are none, "
+        f"{len(names):,} {_plural(len(names), 'column')} of whole numbers that tell{'s' if one else ''} more as names "
+        f"than as quantities ({_listed(names)}): by the labels of other rows of the same '{names[0]}' the AUC is "
+        f"{area:.2f}, by its size or the values beside it {rest:.2f}. If {'it holds' if one else 'they hold'} codes, "
         f"name {'it' if one else 'each'} with --category '{names[0]}' (categories, in a config)."
     )
     return Finding("codes_as_quantities", "warning", message, len(names), tuple(names))
@@ -729,6 +733,12 @@ def missing_values(dataset: Dataset) -> Finding | None:
 def category_column(name: str, column: pd.Series) -> Finding:
     """Report a column that was named as one of categories, and how many it has."""
     count = column.nunique()
+    if count > max(MANY_VALUES, REPEAT * column.count()):
+        message = (
+            f"Column '{name}', taken as categories, has {count:,} different values in {column.count():,} rows: hardly "
+            "one comes again, and new rows will have others. Drop it unless it carries meaning."
+        )
+        return Finding("category_column", "warning", message, count, (name,))
     message = f"Column '{name}', taken as categories, is one-hot encoded: {count:,} {_plural(count, 'value')}"
     message += "." if count <= MANY_VALUES else "; the rare ones share a column (preprocessing: max_categories)."
     return Finding("category_column", "info", message, count, (name,))

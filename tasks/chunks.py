@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,11 @@ from sklearn.preprocessing import StandardScaler
 
 from tasks import arrays, readers, svmlight
 from tasks.classes import Division, coded_labels, divide, name_list
+from tasks.column_names import unique_names
 from tasks.convert import (
     SMALLEST,
     canonical,
+    category_points,
     feature_columns,
     feature_name,
     only_empty,
@@ -39,7 +42,6 @@ from tasks.convert import (
     refuse_target,
     take_target,
     too_small_numbers,
-    unique_names,
 )
 from tasks.errors import BadInput
 from tasks.files import (
@@ -219,7 +221,8 @@ class _Findings:
         for i in range(piece.X.shape[1]):
             self.positions.setdefault(i, set()).update(_kind(piece.X.iloc[:, i]))
             self.marks[i] |= piece.marks.get(i, frozenset())
-        for name, values in feature_columns(features, piece.place, self.file, self.rule.categories).items():
+        points = category_points(piece, self.rule.categories)
+        for name, values in feature_columns(features, piece.place, self.file, points).items():
             kinds = self.kinds.setdefault(name, set())
             if not pd.isna(values).all():
                 kinds.add("text" if values.dtype == object else "number")
@@ -259,7 +262,7 @@ def _dense(
     features: pd.DataFrame, piece: RawTable, known: Survey, categories: tuple[str, ...], file: str
 ) -> pd.DataFrame:
     """Return the columns of the whole; one without a value in this piece has the type that it has elsewhere."""
-    columns = feature_columns(features, piece.place, file, categories)
+    columns = feature_columns(features, piece.place, file, category_points(piece, categories))
     types = {"number": np.float64, "text": object}
     empty = {"number": np.nan, "text": None}
     return pd.DataFrame(
@@ -328,17 +331,15 @@ def _parsed(block: bytes, before: int, name: str) -> svmlight.Rows:
 
 
 def _csv_pieces(path: Path, delimiter: str | None, rows: int, texts: frozenset[int]) -> Iterator[RawTable]:
-    with open_plain(path) as stream:
+    with open_plain(path) as stream, ExitStack() as stack:
         head = stream.read(1024)
         stream.seek(0)
         refuse_foreign(head, path.name)
         lines = _text_lines(stream, path, encoding_of(head))
         said, start = readers.without_excels_line("".join(_head(lines)))
         readers.refuse_svmlight(start, path.name)
-        delimiter = readers.checked_delimiter(delimiter or said)
-        if delimiter is None:
-            readers.refuse_title(start, path.name)
-            delimiter = readers.detect_delimiter(start)
+        stack.enter_context(readers.told_of_titles(start, path.name))
+        delimiter = readers.checked_delimiter(delimiter or said) or readers.detect_delimiter(start)
         lines = itertools.chain(io.StringIO(start), lines)
         if delimiter == " ":
             lines = (readers.single_spaced(line) + "\n" for line in lines)

@@ -1,10 +1,11 @@
-"""What a column's name says of it: that it holds times, or durations; that it numbers rows, or tells whose they are.
+"""Columns' names: each once; and what one says, that it holds times or durations, numbers rows or tells whose they are.
 
 The last word says what a column is, beside a unit: an event time is a time, a day charge is a charge. eventTime is read
 as event Time.
 """
 
 import re
+from collections import Counter
 
 TIME = re.compile(
     r"(^|[^a-z])(time|date|datetime|timestamp|year|month|day|hour)"
@@ -69,3 +70,33 @@ def is_count(name: str) -> bool:
 
 def _says(pattern: re.Pattern[str], name: str) -> bool:
     return any(map(pattern.search, (name, HUMP.sub(" ", name))))
+
+
+def unique_names(names: list[str]) -> list[str]:
+    """Return column names without blanks around them, the empty ones numbered, repeated ones told apart.
+
+    >>> unique_names(["a", "", "a", "a_2"])
+    ['a', 'column_2', 'a_3', 'a_2']
+    """
+    names = [name.strip() or f"column_{i + 1}" for i, name in enumerate(names)]
+    taken, seen = set(names), set()
+    counts: Counter[str] = Counter()
+    out = []
+    for name in names:
+        unique = name
+        while unique in seen or (unique != name and unique in taken):
+            counts[name] += 1
+            unique = f"{name}_{counts[name] + 1}"
+        seen.add(unique)
+        out.append(unique)
+    return out
+
+
+def renamed_columns(names: list[str]) -> dict[str, str]:
+    """Return the columns that `unique_names` gives another name than the file does, which another column has.
+
+    >>> renamed_columns(["a", "", "a ", "a"])
+    {'a_2': 'a', 'a_3': 'a'}
+    """
+    given = [name.strip() for name in names]
+    return {unique: name for unique, name in zip(unique_names(names), given, strict=True) if name not in ("", unique)}

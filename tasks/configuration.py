@@ -95,7 +95,7 @@ class DatasetConfig(Strict):
     def _as_names(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
             return value
-        return [name.strip() if isinstance(name, str) else cls._as_text(name) for name in value]
+        return [*dict.fromkeys(name.strip() if isinstance(name, str) else cls._as_text(name) for name in value)]
 
     @model_validator(mode="after")
     def _one_conversion(self) -> "DatasetConfig":

@@ -5,14 +5,13 @@ Labels become +1 (the positive class) and -1. Features keep their columns: numbe
 imputing come later, inside each fold. Columns without a single value are dropped, and the provenance says so.
 """
 
-import datetime
-import decimal
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -20,19 +19,18 @@ import pandas as pd
 import pyarrow as pa
 from scipy.sparse import csr_matrix
 
-from aucsolvers.columns import as_categories, cell_text, plain_column, plain_whole
+from aucsolvers.columns import MISSING, NUMBER, PLAIN, as_categories, cell_text, plain_column, plain_whole
 from tasks.classes import Classes, name_list, two_classes
+from tasks.column_names import renamed_columns, unique_names
 from tasks.dates import gap_of, read_times
 from tasks.errors import BadInput, RunFailed, nearest
 from tasks.files import brief, sha256_or_reason
 from tasks.moments import in_words
-from tasks.readers import MISSING, RawTable, read, unclear, unclear_numbers
+from tasks.readers import RawTable, read, unclear, unclear_numbers
 from tasks.stage import stage
 from tasks.values import ConversionRule, Dataset, Layout, Provenance, RawFile, Table
 
 TELLS = {"group": "which rows stay together", "time": "which rows are later"}
-NUMBERS = (bool, int, float, decimal.Decimal, np.number, np.bool_)
-PLAIN = (*NUMBERS, str, datetime.date)  # what a cell may hold
 TITLE = 20  # rows, at most, that a report may have above its table
 SMALLEST = 1e-150  # of a column's largest number: the square of a smaller one is 0, or about to be
 
@@ -144,7 +142,8 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
     if isinstance(raw_table.X, pd.DataFrame):
         features, labels, name = take_target(raw_table, rule, raw.path.name)
         classes = two_classes(labels, name, rule, raw_table.place)
-        X, dropped = _features(features, raw_table.place, raw.path.name, classes.y != 0, rule.categories)
+        points = category_points(raw_table, rule.categories)
+        X, dropped = _features(features, raw_table.place, raw.path.name, classes.y != 0, points)
         groups, times = _divided(raw_table, rule, raw.path.name, classes.y != 0)
         renamed = renamed_columns([str(name) for name in raw_table.X.columns])
         set_aside = tuple(c for c in raw_table.no_features if c not in {name, *no_features(rule)})
@@ -190,6 +189,9 @@ def refuse_roles(dataset: Dataset) -> None:
             f"{file}: expected no columns to drop, got '{drop[0]}': svmlight has no columns' names. Take the feature "
             "out of the file."
         )
+    lost = [name for name in dataset.rule.categories if name not in (*dataset.columns, *dataset.empty_columns)]
+    if lost and not dataset.is_sparse:
+        raise BadInput(f"{file}: expected features as categories, got '{lost[0]}', which is left out. Leave it out.")
     if dataset.is_sparse and dataset.rule.categories:
         raise BadInput(
             f"{file}: expected no categories, got '{dataset.rule.categories[0]}': svmlight has no columns' names. Give "
@@ -260,7 +262,7 @@ def _target_position(table: RawTable, wanted: str | None, file: str) -> int:
     if not matches and number and -len(names) <= number <= len(names):
         matches = [number - 1 if number > 0 else len(names) + number]
     if not matches:
-        hint = _where_it_is(table, wanted.strip()) or nearest(wanted, names)
+        hint = nearest(wanted, names) or _where_it_is(table, wanted.strip())
         raise BadInput(
             f"Expected a target column, got '{wanted}': {listed}.{hint} Name it with --target (target, in a config)."
         )
@@ -268,42 +270,14 @@ def _target_position(table: RawTable, wanted: str | None, file: str) -> int:
 
 
 def _where_it_is(table: RawTable, name: str) -> str:
-    """Return where a column's name stands among the first rows, below a title that is as wide as the table."""
-    head = table.X.head(TITLE)
-    row = next((i for i in range(len(head)) if name in {str(cell).strip() for cell in head.iloc[i]}), None)
-    if row is None or name in head.iloc[row + 1 :].to_numpy():
+    """Return where a column's name stands among others, below a title that is as wide as the table."""
+    if table.lines is None:
         return ""
-    return f" It stands in {table.place(row)}: if the columns' names do, remove the lines above."
-
-
-def unique_names(names: list[str]) -> list[str]:
-    """Return column names without blanks around them, the empty ones numbered, repeated ones told apart.
-
-    >>> unique_names(["a", "", "a", "a_2"])
-    ['a', 'column_2', 'a_3', 'a_2']
-    """
-    names = [name.strip() or f"column_{i + 1}" for i, name in enumerate(names)]
-    taken, seen = set(names), set()
-    counts: Counter[str] = Counter()
-    out = []
-    for name in names:
-        unique = name
-        while unique in seen or (unique != name and unique in taken):
-            counts[name] += 1
-            unique = f"{name}_{counts[name] + 1}"
-        seen.add(unique)
-        out.append(unique)
-    return out
-
-
-def renamed_columns(names: list[str]) -> dict[str, str]:
-    """Return the columns that `unique_names` gives another name than the file does, which another column has.
-
-    >>> renamed_columns(["a", "", "a ", "a"])
-    {'a_2': 'a', 'a_3': 'a'}
-    """
-    given = [name.strip() for name in names]
-    return {unique: name for unique, name in zip(unique_names(names), given, strict=True) if name not in ("", unique)}
+    for row in range(min(TITLE, len(table.X))):
+        cells = [str(cell).strip() for cell in table.X.iloc[row]]
+        if name in cells and len({*cells}) == len(cells) and not any(map(NUMBER.fullmatch, cells)):
+            return f" It stands in {table.place(row)}: if the columns' names do, remove the lines above."
+    return ""
 
 
 def refuse_target(rule: ConversionRule, file: str) -> None:
@@ -369,7 +343,7 @@ def _sparse_classes(table: RawTable, rule: ConversionRule, file: str) -> Classes
 
 
 def _features(
-    frame: pd.DataFrame, place: Callable[[int], str], file: str, kept: np.ndarray, categories: tuple[str, ...]
+    frame: pd.DataFrame, place: Callable[[int], str], file: str, kept: np.ndarray, categories: Mapping[str, str]
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the columns as float64 or texts, and the names of those empty in the rows kept, which are left out."""
     if frame.shape[1] == 0:
@@ -421,11 +395,23 @@ def only_empty(file: str) -> BadInput:
     return BadInput(f"{file}: expected values besides the target, got only empty columns. Check the file.")
 
 
+def category_points(table: RawTable, categories: Iterable[str]) -> dict[str, str]:
+    """Return the columns of categories with the marks behind which a whole number may have zeros: 17.0, or 17,0."""
+    return dict.fromkeys(categories, ".," if table.marks else ".")
+
+
 def feature_columns(
-    frame: pd.DataFrame, place: Callable[[int], str], file: str, categories: Container[str] = ()
+    frame: pd.DataFrame, place: Callable[[int], str], file: str, categories: Mapping[str, str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Return the columns by name as float64 or texts, as which categories are taken; an infinite number is refused."""
-    columns = {name: (_category if name in categories else _feature)(frame[name], file) for name in frame}
+    """Return the columns by name as float64 or texts, as which categories are taken; an infinite number is refused.
+
+    ``categories`` are those of `category_points`.
+    """
+    named = categories or {}
+    columns = {
+        name: _category(frame[name], file, named[name]) if name in named else _feature(frame[name], file)
+        for name in frame
+    }
     for name, values in columns.items():
         if values.dtype != object and np.isinf(values).any():
             row = int(np.argmax(np.isinf(values)))
@@ -437,12 +423,10 @@ def feature_columns(
     return columns
 
 
-def _category(column: pd.Series, file: str) -> np.ndarray:
+def _category(column: pd.Series, file: str, points: str) -> np.ndarray:
     """Return a column as texts that name categories, with None where one is missing."""
-    if column.dtype == object:
-        _refuse_strange(column.dropna(), file, column.name)
-    texts = as_categories(column)
-    texts[np.isin(texts.astype(str), MISSING)] = None
+    texts = as_categories(column, points)
+    _refuse_strange((text for text in texts if text is not None and not isinstance(text, str)), file, column.name)
     return texts
 
 
@@ -455,7 +439,7 @@ def _feature(column: pd.Series, file: str) -> np.ndarray:
 def _object_feature(column: pd.Series, file: str) -> np.ndarray:
     """Return a column of Python objects: numbers if all of them are numbers or truth values, otherwise texts."""
     codes, values = pd.factorize(column)
-    if len(values) and all(isinstance(v, NUMBERS) for v in values):
+    if len(values) and all(isinstance(v, (Number, np.bool_)) for v in values):
         return np.array([*map(float, values), np.nan])[codes] + 0.0
     _refuse_strange(values, file, column.name)
     texts = np.empty(len(values) + 1, dtype=object)

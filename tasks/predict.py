@@ -31,7 +31,8 @@ from scipy import sparse
 from aucsolvers.columns import as_numbers, as_texts, asked_for
 from tasks import chunks, registry, store
 from tasks.classes import name_list
-from tasks.convert import canonical, feature_columns, unique_names
+from tasks.column_names import unique_names
+from tasks.convert import canonical, category_points, feature_columns
 from tasks.errors import BadInput, NotAsRecorded, RunFailed, nearest
 from tasks.files import CHUNK, brief, open_plain, replacing, sha256_or_reason
 from tasks.manifests import find_run, read_manifest
@@ -425,7 +426,8 @@ def read_rows(model: KeptModel, raw: RawFile, fit: Fit, rows: int = chunks.ROWS)
 def _frame(model: KeptModel, piece: RawTable, file: str) -> pd.DataFrame:
     names = unique_names([str(name) for name in piece.X.columns])
     categories = [name for name, kind in model.columns.items() if kind == "category"]
-    columns = feature_columns(piece.X.set_axis(names, axis=1)[list(model.columns)], piece.place, file, categories)
+    points = category_points(piece, categories)
+    columns = feature_columns(piece.X.set_axis(names, axis=1)[list(model.columns)], piece.place, file, points)
     strange: list[tuple[int, str]] = []
     for name, kind in model.columns.items():
         columns[name], wrong = as_numbers(columns[name]) if kind == "number" else as_texts(columns[name])

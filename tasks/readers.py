@@ -26,19 +26,18 @@ from pyarrow import parquet
 from scipy.sparse import csr_matrix
 from sklearn import datasets as sklearn_datasets
 
-from aucsolvers.columns import NUMBER
+from aucsolvers.columns import MISSING, NUMBER
 from tasks import arff, svmlight
 from tasks.classes import shortened
+from tasks.column_names import unique_names
 from tasks.errors import BadInput
 from tasks.files import UTF_8_MARK, UTF_16_MARKS, read_bytes, read_text, refuse_foreign, refuse_width
 from tasks.values import RawFile
 
 FORMATS = ("csv", "parquet", "svmlight", "keel", "arff", "npz", "idx")
 
-# Texts that a CSV cell holds when it holds nothing; written out, for pandas' own list changes with its version.
-MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None")
-
 EVEN = 0.8  # of the first records, as wide as the first: a delimiter that does not divide so many is none
+WHOLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
 # The first delimiter that divides the file evenly wins: those that rarely stand inside values come first.
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma", " ": "blanks"}
 
@@ -63,6 +62,10 @@ _SVMLIGHT_PAIR = re.compile(r"(?:qid|[0-9]+):[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
 
 Marks = Mapping[int, frozenset[str]]  # of columns by position: "comma", "dots", "point", "decimals" of some, or "words"
+
+
+class Ragged(BadInput):
+    """A record of a CSV file has another width than the first."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +120,11 @@ def read_csv(path: Path, delimiter: str | None = None, as_spelt: tuple[str, ...]
     delimiter = checked_delimiter(delimiter)
     said, text = without_excels_line(read_text(path))
     refuse_svmlight(text, path.name)
-    delimiter = delimiter or checked_delimiter(said)
-    if delimiter is None:
-        refuse_title(text, path.name)
-        delimiter = detect_delimiter(text)
+    delimiter = delimiter or checked_delimiter(said) or detect_delimiter(text)
     if delimiter == " ":
         text = "\n".join(map(single_spaced, text.split("\n")))
-    sample, starts, repeats = _scan(text, delimiter, path.name)
+    with told_of_titles(text, path.name):
+        sample, starts, repeats = _scan(text, delimiter, path.name)
     if not sample:
         raise BadInput(f"{path.name}: expected rows, got none. Give a file with data.")
     refuse_width(len(sample[0]), path.name, f", line {starts[0]}")
@@ -134,7 +135,7 @@ def read_csv(path: Path, delimiter: str | None = None, as_spelt: tuple[str, ...]
     lines = np.array(starts[header:], dtype=np.int64)
     body = text.split("\n", lines[0] - 1)[-1] if len(lines) else ""
     del text  # as large as all that follows
-    spelt = frozenset(i for i, name in enumerate(names) if (name or f"column_{i + 1}") in as_spelt)
+    spelt = frozenset(i for i, name in enumerate(unique_names(names)) if name in as_spelt)
     frame, marks = parse_records(body, delimiter, len(names), path.name, lines, spelt=spelt)
     frame.columns = names
     return RawTable(frame, lines=lines, named=header, marks=marks)
@@ -207,22 +208,33 @@ def _evenness(lines: list[str], delimiter: str) -> float:
     return widths.count(widths[0]) / len(widths) if widths and widths[0] > 1 else 0.0
 
 
-def refuse_title(text: str, name: str) -> None:
-    """Refuse lines above the columns' names, as reports have them: a title, a date, comments."""
+@contextmanager
+def told_of_titles(text: str, name: str) -> Iterator[None]:
+    """Say of a file that begins with ``text``, and whose records are of unlike widths, if a title is what is wrong."""
+    try:
+        yield
+    except Ragged as error:
+        raise _title(text, name) or error from None
+
+
+def _title(text: str, name: str) -> BadInput | None:
+    """Return the error for lines above the columns' names, as reports have them: a title, a date, comments."""
     lines = head_lines(text)
-    if any(_evenness(lines, delimiter) >= EVEN for delimiter in DELIMITERS):
-        return
     for delimiter in [one for one in DELIMITERS if one != " "]:  # of words any title has some
         table = [*csv.reader(lines, delimiter=delimiter, skipinitialspace=True)]
         width = len(table[-1]) if table else 0
         begins = next((i for i, record in enumerate(table) if len(record) >= width), 0)
         rest = table[begins:]
-        if begins > 0 and width > 1 and len(rest) > 1 and {*map(len, rest)} == {width} and has_header(rest):
-            line = next(i for i, found in enumerate(text.split("\n"), 1) if found == lines[begins])
-            raise BadInput(
+        lacks_one = begins == 1 and len(table[0]) == width - 1  # a header without a name for the rows' own
+        if 0 in (begins, width - 1) or len(rest) < 2 or {*map(len, rest)} != {width} or lacks_one:
+            continue
+        if has_header(rest):
+            line = next((i for i, found in enumerate(text.split("\n"), 1) if found == lines[begins]), begins + 1)
+            return BadInput(
                 f"{name}, line 1: expected the names of the columns, got '{shortened(lines[0].strip())}': the table "
                 f"seems to begin in line {line} ('{shortened(lines[begins].strip())}'). Remove the lines above it."
             )
+    return None
 
 
 def has_header(sample: list[list[str]]) -> bool:
@@ -299,7 +311,7 @@ def records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[tuple[l
             remedy = "Mend that line (quote a value that holds the delimiter)."
             if record[0].startswith("#") or head.startswith("#"):
                 remedy += " If lines that begin with # are comments, remove them: CSV has none."
-            raise BadInput(
+            raise Ragged(
                 f"{name}, line {start}: expected {width} values, as in line {first}, got {len(record)}{spans}. {remedy}"
             )
         yield record, start
@@ -468,7 +480,10 @@ def columns_to_read(schema: pa.Schema, drop: tuple[str, ...], name: str) -> list
 
 def parquet_frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
     """Return a table as pandas has it, with empty columns where the file's schema has more."""
-    frame = table.to_pandas(date_as_object=False).reset_index(drop=True)
+    # as float64, long whole numbers beside a gap would lose their last digits
+    gaps = {column.type for column in table.columns if column.null_count}
+    whole = {of: dtype for of, dtype in WHOLE.items() if of in gaps}
+    frame = table.to_pandas(date_as_object=False, types_mapper=whole.get).reset_index(drop=True)
     if table.num_columns == len(schema):
         return frame
     # pandas' own index columns apart, all names of the file in their order

@@ -87,6 +87,7 @@ class Promotion:
     reason: str
     seq: int  # the ledger's entry
     digest: str
+    taken_back: bool = False  # it was announced, and a step failed: the registry may have had the one before all along
 
 
 @dataclass(frozen=True)
@@ -863,6 +864,9 @@ class _Book:
                 self.standing |= {number} & self.registered.keys()
             if entry.kind == "delete" or entry.data.get("exists") is False:
                 self.standing.discard(number)
+            if entry.kind == "repair":
+                back = {*entry.data.get("withdrawn", ())}
+                self.champions = [replace(one, taken_back=one.taken_back or one.seq in back) for one in self.champions]
             for alias, (old, new) in entry.data["aliases"].items():
                 self._move(entry, alias, old, new)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

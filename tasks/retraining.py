@@ -22,6 +22,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from pydantic import Field, field_validator
 
+from aucsolvers.columns import as_numbers
 from aucsolvers.process import one_blas_thread
 from tasks import registry
 from tasks.check import text_column
@@ -438,10 +439,19 @@ def _other_features(model: KeptModel, dataset: Dataset, table: Table) -> str:
         return "" if then == now else f"they count from {then}, and those of the data from {now}"
     types = column_types(table)
     lost = [name for name in model.columns if name not in types]
-    retyped = [f"{name} ({types[name]})" for name, kind in model.columns.items() if types.get(name, kind) != kind]
+    known = {name: kind for name, kind in model.columns.items() if name in types}
+    retyped = [
+        f"{name} ({types[name]})" for name, kind in known.items() if not _takes(kind, types[name], table.X[name])
+    ]
     new = [name for name in types if name not in model.columns] if lost else []
     told = (("the data lack", lost), ("new are", new), ("of another type are", retyped))
     return "; ".join(f"{words} {_listed(names)}" for words, names in told if names)
+
+
+def _takes(kind: str, now: str, column: pd.Series) -> bool:
+    """Tell whether a model of a column of some kind takes what the column is now."""
+    of_numbers = kind == "number" and now == "category"
+    return now == kind or kind == "category" or (of_numbers and as_numbers(column.to_numpy())[1] is None)
 
 
 def _spoilt(model: KeptModel, table: Table) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The MLflow store: where it is, and how an experiment in it is found or made."""
 
 import os
+import re
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import mlflow
+import requests
 from mlflow import MlflowClient
 from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
@@ -21,9 +23,13 @@ from tasks.ledger import Ledger
 FOLDER = Path("mlruns")
 SERVERS = ("postgresql", "mysql", "mssql")  # databases that addresses lead to over a network
 MEND = "Start it, mend its address, or unset MLFLOW_TRACKING_URI"
+MEND_IT = "Mend it or its address, or unset MLFLOW_TRACKING_URI"
+KNOCK_S = 20.0  # a server that says nothing for so long hangs
 LEDGER = "aucflow.ledger"  # the tag of a run or of a model's version: where the ledger is that tells of it
 LOCK_S = 300.0  # MLflow makes its tables in some seconds, on a busy machine in more
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the pages then open on runs, not on chat traces
+_CAUSE = re.compile(r"\(Caused by \w+\((.*)\)\)")  # urllib3's
+_PLACE = re.compile(r"^(HTTPS?Connection(Pool)?\([^)]*\)|<[^>]*>): ")
 README = """\
 What `aucflow` writes in this folder:
 mlflow.db    the MLflow tracking store (SQLite): runs, parameters, metrics, tags
@@ -241,30 +247,55 @@ def reader(remedy: str = "Restore a copy") -> MlflowClient:
     StoreAway where it is a server that cannot be reached.
     """
     try:
-        if tracking_uri().startswith(SERVERS):
-            _knock()
+        _knock()
     except Exception as error:  # whatever a driver makes of it
         install = "Install this driver beside aucflow, or unset MLFLOW_TRACKING_URI"
-        remedy = install if isinstance(error, ModuleNotFoundError) else MEND
+        hangs = isinstance(error, requests.exceptions.ReadTimeout)
+        remedy = install if isinstance(error, ModuleNotFoundError) else MEND_IT if hangs else MEND
         raise StoreAway(_no_store(getattr(error, "orig", error), remedy)) from error
     try:
         client = MlflowClient(tracking_uri())
         client.search_experiments(max_results=1)
     except Exception as error:  # whatever a damaged database makes of it
         if not tracking_uri().startswith(("sqlite", *SERVERS)):  # what a server says is not read in its database
-            raise StoreAway(_no_store(error, MEND)) from error
-        remedy = remedy if is_local() else "Mend it or its address, or unset MLFLOW_TRACKING_URI"
+            raise StoreAway(_no_store(error, MEND_IT)) from error  # it did answer to the knock
+        remedy = remedy if is_local() else MEND_IT
         raise RunFailed(_no_store(error, remedy)) from error
     return client
 
 
 def _no_store(error: Exception, remedy: str) -> str:
+    return f"Expected an MLflow store at {shown_uri()}, got: {what_it_said(error)}. {remedy}."
+
+
+def what_it_said(error: Exception) -> str:
+    """Return in some words what a store, or the way to it, said: of retries what the last one came upon."""
     said = str(error).strip().partition("\n")[0].replace(tracking_uri(), shown_uri())
-    return f"Expected an MLflow store at {shown_uri()}, got: {without_password(said)[:200]}. {remedy}."
+    caused = _CAUSE.search(said)
+    said = _PLACE.sub("", caused[1].strip("\"'") if caused else said)
+    return without_password(said)[:200].rstrip(". ")
+
+
+def answers() -> bool:
+    """Tell whether the store is none over a network, or one that answers to a knock."""
+    try:
+        _knock()
+    except Exception:  # whatever a driver makes of it
+        return False
+    return True
 
 
 def _knock() -> None:
-    """Connect to the store's database server, once: MLflow tries for two minutes, also where the password is wrong."""
+    """Ask a store on a server for a sign of life, once: MLflow tries for two minutes, also where no try can help."""
+    uri = tracking_uri()
+    if uri.startswith(("http://", "https://")):
+        with suppress(requests.exceptions.SSLError):  # MLflow may have been told of its certificate
+            requests.get(uri, timeout=KNOCK_S, stream=True, allow_redirects=False).close()
+    elif uri.startswith(SERVERS):
+        _knock_at_database()
+
+
+def _knock_at_database() -> None:
     from mlflow.store.db.utils import create_sqlalchemy_engine  # with the options that MLflow takes from its variables
 
     engine = create_sqlalchemy_engine(tracking_uri())

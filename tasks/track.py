@@ -99,6 +99,7 @@ class TrackedRun:
         self.logged = Logged()
         self.parents: tuple[str, ...] = ()
         self.manifests: list[dict[str, Any]] = []  # of this run and those below it, as they ended
+        self.causes: list[str] = []  # of ends of these runs that the store did not take, the first one first
         self.ended: dict[str, Any] | None = None  # what the ledger has of its end
 
     @property
@@ -148,7 +149,7 @@ def start_child(
     name, experiment_id = f"{prepared.dataset.name} {method.label}", parent.run.info.experiment_id
     sections = {"kind": "run"} | cell_sections(prepared, method, config, seed)
     run = _start(parent.client, experiment_id, parent.experiment, name, parent.facts, tags, sections)
-    run.parents, run.manifests = (*parent.parents, parent.run_id), parent.manifests
+    run.parents, run.manifests, run.causes = (*parent.parents, parent.run_id), parent.manifests, parent.causes
     return run
 
 
@@ -170,12 +171,17 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
         _tell_store(run)
         return str(run.ended["manifest_sha256"] or "")
     try:
+        if status != "FINISHED" and not store.answers():  # each of the calls to follow would wait for it on end
+            raise MlflowException("it does not answer")
         return _close(run, status, reason)
     except MlflowException as error:
         if status == "FINISHED":
             raise
         _end_in_ledger(run, reason or status, _facts_of_end(run, status, get_current_time_millis()))
-        words = f"{_not_taken(run, error)} The ledger has it as {status}; the next command brings that to the store."
+        run.causes.append(store.what_it_said(Exception((reason or "").partition(": ")[2])))
+        first = "" if run.causes[0] in str(error) else f" ({run.causes[0]})"
+        told = f"The ledger has it as {status}{first}; the next command brings that to the store."
+        words = f"{_not_taken(run, error)} {told}"
         if status == "KILLED":
             run_logger().warning("%s", words)
             return ""
@@ -184,8 +190,7 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
 
 def _not_taken(run: TrackedRun, error: MlflowException) -> str:
     name = f"{run.run.info.run_name} ({run.run_id[:8]})"
-    said = without_password(str(error).strip().partition("\n")[0])[:200].rstrip(".")
-    return f"Expected the MLflow store to take the end of run {name}, got: {said}."
+    return f"Expected the MLflow store to take the end of run {name}, got: {store.what_it_said(error)}."
 
 
 def _close(run: TrackedRun, status: str, reason: str | None) -> str:

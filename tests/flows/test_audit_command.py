@@ -5,12 +5,16 @@ import shutil
 import sqlite3
 import sys
 from datetime import UTC, datetime
+from unittest.mock import Mock
 
 import pytest
 from audited import MODEL, forget, inside
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
 from flows.audit import audit_command, champions_command, verify_command
 from flows.cli import cli, main
+from flows.lifecycle import rollback_command
 from flows.lists import list_command
 from flows.start import recover
 from tasks import ledger as ledger_module
@@ -247,6 +251,27 @@ class TestChampions:
         assert champions_command(MODEL, entries[4].time, as_json=True) == 0
         told = json.loads(capsys.readouterr().out)["champions"]
         assert [(one["number"], one["since"], one["seq"]) for one in told] == [(1, entries[4].time, 5)]
+
+    def test_where_a_change_was_taken_back_the_champion_before_is_told_too(self, audited, capsys, monkeypatch):
+        """The server had gone before the first step: what the ledger announced never came about."""
+        gone = MlflowException("the server is gone")
+        for step in ("set_registered_model_alias", "delete_registered_model_alias"):
+            monkeypatch.setattr(MlflowClient, step, Mock(side_effect=gone))
+        with pytest.raises(MlflowException):
+            rollback_command(MODEL, "worse on Mondays")
+        monkeypatch.undo()
+        announced, repair = audited.ledger.entries()[-2:]
+        assert (announced.kind, repair.kind) == ("rollback", "repair")
+        assert champions_command(MODEL, announced.time) == 0
+        told = capsys.readouterr().out
+        assert "rollback, taken back" in told and "(the registry may have had the version before)" in " ".join(
+            told.split()
+        )
+        assert champions_command(MODEL, announced.time, as_json=True) == 0
+        reigns = json.loads(capsys.readouterr().out)["champions"]
+        assert [(one["number"], one["taken_back"]) for one in reigns] == [(2, False), (1, True)]
+        assert champions_command(MODEL, as_json=True) == 0
+        assert [one["number"] for one in json.loads(capsys.readouterr().out)["champions"]] == [1, 2, 1, 2]
 
     def test_a_ledger_that_does_not_verify_is_said_with_the_answer(self, audited, capsys):
         audited.ledger.path.write_bytes(audited.ledger.path.read_bytes().replace(b"every rule", b"Every rule", 1))

@@ -2,12 +2,18 @@
 
 import json
 import re
+import tracemalloc
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet as pq
 from sklearn.pipeline import Pipeline
 
 from aucsolvers import LSSVM, Ranker
@@ -23,7 +29,9 @@ from tasks.manifest import data_section
 from tasks.models import KeptModel, column_types, example_rows
 from tasks.predict import predict
 from tasks.preprocess import known_texts, make_preprocessing
+from tasks.retraining import _other_features
 from tasks.schema import parse
+from tasks.split import row_keys
 from tasks.values import ConversionRule, Layout, Table
 
 RULE = ConversionRule("fraud", "yes", categories=("shop",))
@@ -69,13 +77,20 @@ class TestACell:
         [
             ([17, 17.0, "17", " 017 ", "17.0", "+17"], ["17"] * 6),
             ([True, "true", "TRUE", 1, "1"], ["1"] * 5),
-            ([None, np.nan, "", "  "], [None] * 4),
+            ([None, np.nan, pd.NaT, "", "  ", "NA", "?", " nan"], [None] * 8),
+            ([pd.Timestamp("2026-03-01"), date(2026, 3, 1), "2026-03-01"], ["2026-03-01"] * 3),
+            ([Decimal("17.00"), Decimal("1.50"), np.float32(0.5), np.int8(3)], ["17", "1.50", "0.5", "3"]),
             (["250.1", "250.10", 250.1, "V10", "1E5", "-3"], ["250.1", "250.10", "250.1", "V10", "1E5", "-3"]),
             ([2**62 + 1, str(2**62 + 1), "0" * 30 + "7"], [str(2**62 + 1)] * 2 + ["7"]),
         ],
     )
     def test_is_one_category_however_it_is_spelt(self, cells, texts):
         assert as_categories(pd.Series(cells, dtype=object)).tolist() == texts
+
+    def test_behind_a_comma_a_whole_number_may_have_zeros_where_commas_are_decimal_marks(self):
+        cells = pd.Series(["17,0", "17.0", "17,5"])
+        assert as_categories(cells, ".,").tolist() == ["17", "17", "17,5"]
+        assert as_categories(cells).tolist() == ["17,0", "17", "17,5"]
 
     @given(st.lists(st.one_of(st.none(), st.integers(-(2**53), 2**53)), min_size=1, max_size=20))
     def test_says_the_same_in_a_column_of_any_type(self, numbers):
@@ -103,6 +118,44 @@ class TestConversion:
         assert set(X["shop"].dropna()) == {f"{shop:.0f}" for shop in frame["shop"].dropna()}
         assert csv.text_columns == ("shop",)
         assert csv.provenance.rule.endswith("taken as categories: 'shop'")
+
+    @pytest.mark.parametrize("rows", [3, 1000])
+    def test_of_long_numbers_beside_gaps_and_of_spreadsheets_commas(self, tmp_path, rows):
+        """As float64 these numbers would be others, or one; a spreadsheet writes those beside a gap as 17,0."""
+        codes = [2**53 + 1, 2**53 + 3, None, 17] * 5
+        frame = pd.DataFrame({"shop": pd.array(codes, "Int64"), "fraud": ["yes", "no", "no", "no", "yes"] * 4})
+        pq.write_table(pa.Table.from_pydict(frame.astype(object).where(frame.notna(), None).to_dict("list")),
+                       tmp_path / "c.parquet")  # fmt: skip
+        spelt = [
+            ("" if code is None else "17,0" if code == 17 else code, y)
+            for code, y in zip(codes, frame["fraud"], strict=True)
+        ]
+        (tmp_path / "c.csv").write_text("shop;fraud\n" + "".join(f"{code};{y}\n" for code, y in spelt))
+        for name in ("c.parquet", "c.csv"):
+            dataset = convert.fn(download.fn("c", str(tmp_path / name)), RULE)
+            texts = load(dataset).X["shop"].tolist()
+            assert texts == [None if code is None else str(code) for code in codes], name
+            pieces = [piece.X["shop"] for piece in chunks(dataset.raw, RULE, rows)]
+            assert pd.concat(pieces).tolist() == texts
+
+    def test_takes_no_other_column_of_the_same_name_with_it(self, tmp_path):
+        (tmp_path / "d.csv").write_text("c,c,y\n1.10,1.10,no\n1.10,2.5,no\n2,3,yes\n")
+        for named, kinds in (("c", [object, np.float64]), ("c_2", [np.float64, object])):
+            rule = ConversionRule("y", categories=(named,))
+            dataset = convert.fn(download.fn("d", str(tmp_path / "d.csv")), rule)
+            X = load(dataset).X
+            assert X.dtypes.tolist() == kinds and X[named].tolist()[0] == "1.10"
+            assert next(iter(chunks(dataset.raw, rule, 100))).X.equals(X)
+
+    def test_a_long_cell_costs_what_it_holds(self, tmp_path):
+        frame = claims(20_000).astype({"shop": object})
+        frame.loc[7, "shop"] = "x" * 5000
+        frame.to_csv(tmp_path / "c.csv", index=False)
+        raw = download.fn("c", str(tmp_path / "c.csv"))
+        tracemalloc.start()
+        convert.fn(raw, RULE)
+        assert tracemalloc.get_traced_memory()[1] < 60e6  # as an array of texts of one length it would be 400 MB
+        tracemalloc.stop()
 
     def test_a_cell_of_a_file_is_as_it_is_spelt(self, tmp_path):
         """All of these are numbers, and 250.10 is another disease than 250.1."""
@@ -140,6 +193,11 @@ class TestConversion:
     def test_refuses_a_column_that_is_none(self, tmp_path, categories, words):
         with pytest.raises(BadInput, match=words):
             dataset_of(claims(99), tmp_path / "c.csv", ConversionRule("fraud", "yes", categories=categories))
+
+    def test_refuses_a_column_that_is_left_out_anyway(self, tmp_path):
+        dataset = dataset_of(claims(99), tmp_path / "c.csv", replace(RULE, drop=("shop",)))
+        with pytest.raises(BadInput, match="got 'shop', which is left out"):
+            refuse_roles(dataset)
 
     def test_refuses_categories_of_a_file_without_names(self, tmp_path):
         (tmp_path / "a.svm").write_text("1 1:1\n-1 2:1\n")
@@ -189,6 +247,16 @@ class TestAModel:
         np.testing.assert_array_equal(scores[known], model.ranker.predict(table.X.head(300))[known])
         assert (told.texts["shop"].unknown, told.texts["shop"].examples) == (2, ("online", "4999"))
 
+    def test_takes_no_list_for_a_category(self, trained, tmp_path):
+        _, model = trained
+        with pytest.raises(ValueError, match=r"a number, a text or a truth value in column 'shop', got \[5007\]"):
+            model.ranker.predict(pd.DataFrame({"shop": [5007, [5007]], "amount": 1.0}))
+
+    def test_takes_what_else_says_that_a_cell_is_missing(self, trained):
+        _, model = trained
+        rows = pd.DataFrame({"shop": [None, "NA", "?", np.nan, ""], "amount": 1.0})
+        assert len(set(model.ranker.predict(rows))) == 1
+
     def test_of_quantities_meets_rows_of_categories_and_the_other_way_round(self, trained, tmp_path):
         """So a champion and a challenger of another mind can be compared."""
         table, model = trained
@@ -196,6 +264,11 @@ class TestAModel:
         by_size = kept(plain)
         np.testing.assert_array_equal(by_size.ranker.predict(table.X), by_size.ranker.predict(plain.X))
         np.testing.assert_array_equal(model.ranker.predict(plain.X), model.ranker.predict(table.X))
+        named, unnamed = (dataset_of(claims(), tmp_path / "c.csv", rule) for rule in (RULE, ConversionRule("fraud")))
+        assert not _other_features(by_size, named, table) and not _other_features(model, unnamed, plain)
+        letters = table.X.assign(shop=table.X["shop"].replace("5007", "K7"))
+        other = _other_features(by_size, named, Table(letters, table.y, categories=("shop",)))
+        assert other == "of another type are shop (category)"
 
     def test_has_an_example_that_it_can_score(self, trained):
         table, model = trained
@@ -204,15 +277,17 @@ class TestAModel:
 
 class TestWhatLooksLikeCodes:
     def found(self, values, y):
-        return check.codes_as_quantities(Table(pd.DataFrame({"shop": np.asarray(values, float)}), y))
+        X = pd.DataFrame({"shop": np.asarray(values, float)})
+        return check.codes_as_quantities(Table(X, y), np.arange(len(y)))
 
     def test_is_told_with_both_areas(self, tmp_path):
         dataset = dataset_of(claims(), tmp_path / "c.csv", ConversionRule("fraud", "yes"))
         (finding,) = [f for f in check.check.fn(dataset, 5, 1, 0) if f.kind == "codes_as_quantities"]
         assert finding.severity == "warning" and finding.columns == ("shop",)
-        assert finding.message.endswith("name it with --category 'shop' (categories, in a config).")
+        assert finding.message.endswith("codes, name it with --category 'shop' (categories, in a config).")
         told, rest = (float(found) for found in re.findall(r"0\.\d\d", finding.message))
         table = load(dataset)
+        table = table.rows(np.unique(row_keys(table.X), return_index=True)[1])
         shops, y = table.X["shop"].to_numpy(), table.y
         others = [(y[(shops == shop)] > 0).sum() - (own > 0) for shop, own in zip(shops, y, strict=True)]
         rows = [(shops == shop).sum() - 1 for shop in shops]
@@ -249,4 +324,28 @@ class TestWhatLooksLikeCodes:
     def test_is_none_of_the_quantities_of_real_data(self, mirror):
         for name, folder in (("pima", "keel"), ("vehicle1", "keel"), ("yeast3", "keel")):
             raw = download.fn(name, str(mirror / folder / f"{name}.dat"))
-            assert check.codes_as_quantities(load(convert.fn(raw, ConversionRule()))) is None
+            table = load(convert.fn(raw, ConversionRule()))
+            assert check.codes_as_quantities(table, row_keys(table.X)) is None
+
+    def test_is_no_age_of_patients_who_come_again(self, tmp_path):
+        """Their own other visits, and copies of rows, tell their class by whatever they have in common."""
+        rng = np.random.default_rng(4)
+        age, ill = rng.integers(20, 90, 400), rng.random(400) < 0.3
+        patient = np.repeat(np.arange(400), 6)
+        frame = pd.DataFrame({"patient": patient, "age": age[patient], "ill": np.where(ill, "yes", "no")[patient]})
+        frame["weight"] = rng.normal(size=len(frame))
+        once = frame.drop_duplicates("patient").drop(columns="patient")
+        copied = pd.concat([once, *[once[once["ill"] == "yes"]] * 2])  # as often as there are others
+        for of, rule in (
+            (frame, ConversionRule("ill", "yes", group="patient")),
+            (frame, ConversionRule("ill", "yes", drop=("patient",))),
+            (copied, ConversionRule("ill", "yes")),
+        ):
+            dataset = dataset_of(of, tmp_path / "visits.csv", rule)
+            told = [f.kind for f in check.check.fn(dataset, 3, 1, 0)]
+            assert ("codes_as_quantities" in told) == (rule.drop == ("patient",)), "nothing tells of whom rows are"
+
+    def test_hardly_one_that_comes_again_is_told(self):
+        column = pd.Series([str(i) for i in range(500)])
+        assert check.category_column("c", column).severity == "warning"
+        assert check.category_column("c", column.where(column < "3", "3")).severity == "info"

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from tasks import convert as module
-from tasks.convert import convert, load, refuse_roles, table_sha256, unique_names
+from tasks.column_names import unique_names
+from tasks.convert import convert, load, refuse_roles, table_sha256
 from tasks.download import download
 from tasks.errors import BadInput, RunFailed
 from tasks.files import file_sha256

@@ -205,6 +205,30 @@ class TestServerThatGoesAway:
             assert verify(client, ledger).findings == ()
             assert [one.message for one in tell(client, ledger, ids[0]).found if not one.is_note] == []
 
+    def test_one_that_hangs_is_not_asked_again_and_again(self, tmp_path, monkeypatch):
+        """Of each call MLflow's retries take a minute and a half, and closing a cell and its experiment is six."""
+        asked = Mock(side_effect=AssertionError)
+
+        def track(*_given):
+            monkeypatch.setattr(store, "answers", lambda: False)
+            for call in ("set_tag", "log_text", "log_artifact", "set_terminated"):
+                monkeypatch.setattr(MlflowClient, call, asked)
+            raise MlflowException("x (Caused by ReadTimeoutError('Read timed out. (read timeout=30)'))")
+
+        with inside(tmp_path):
+            claims(tmp_path / "claims.csv")
+            monkeypatch.setattr(flow, "track", track)
+            expected = (
+                "got: it does not answer. The ledger has it as FAILED (Read timed out. (read timeout=30)); the next "
+                "command brings that to the store."
+            )
+            with pytest.raises(RunFailed, match=re.escape(expected)):
+                run_experiment(tmp_path / "claims.csv", methods=METHODS[:1])
+            assert not asked.called
+            entries = [entry for entry in store.ledger().entries() if entry.kind == "run"]
+            assert [entry.data["status"] for entry in entries] == ["FAILED", "FAILED"]
+            assert all("Read timed out" in entry.reason for entry in entries)
+
     def test_an_interrupt_stays_one(self, tmp_path, away, monkeypatch):
         with inside(tmp_path):
             claims(tmp_path / "claims.csv")

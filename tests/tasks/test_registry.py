@@ -627,7 +627,9 @@ class TestFailure:
         monkeypatch.undo()
         recover(client, ledger)
         assert state(client, model) == {1: ("champion",)}
-        assert [promotion.number for promotion in history(ledger, model)] == [1, 2, 1], "for a moment, 2 served"
+        reigns = history(ledger, model)
+        assert [promotion.number for promotion in reigns] == [1, 2, 1], "for a moment, 2 served"
+        assert [promotion.taken_back for promotion in reigns] == [False, True, False]
         assert_sound(client, ledger, model)
 
 

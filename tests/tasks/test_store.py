@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from unittest.mock import Mock, patch
 
@@ -67,6 +69,64 @@ class TestServer:
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         with pytest.raises(store.StoreAway, match=r"Start it, mend its address, or unset MLFLOW_TRACKING_URI\.$"):
             store.existing()
+
+    @pytest.mark.parametrize(
+        ("answer", "said"),
+        [
+            (None, r"Read timed out\. \(read timeout=0\.2\)\. Mend it or its address"),
+            (500, r"too many 500 error responses\. Mend it or its address"),
+            (200, "the response body was not in a valid JSON format"),
+        ],
+        ids=["hangs", "fails", "another"],
+    )
+    def test_a_tracking_server_that_is_up_and_no_use_is_told_as_such(self, answer, said, monkeypatch):
+        asked = threading.Event()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                if answer is None:
+                    asked.wait()
+                    return
+                self.send_response(answer)
+                self.end_headers()
+                self.wfile.write(b"<html></html>")
+
+            do_POST = do_GET  # noqa: N815
+
+            def log_message(self, *_):
+                pass
+
+        monkeypatch.setattr(store, "KNOCK_S", 0.2 if answer is None else 20.0)
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.server_port}")
+            with pytest.raises(store.StoreAway, match=said):
+                store.existing()
+            assert store.answers() == (answer is not None)
+            asked.set()
+            server.shutdown()
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            (
+                "HTTPConnectionPool(host='h', port=1): Max retries exceeded with url: / (Caused by NewConnectionError("
+                "\"HTTPConnection(host='h', port=1): Failed to establish a new connection: [Errno 111] Connection "
+                'refused"))',
+                "Failed to establish a new connection: [Errno 111] Connection refused",
+            ),
+            (
+                "x (Caused by ReadTimeoutError(\"HTTPSConnectionPool(host='h', port=1): Read timed out. (read "
+                'timeout=30)"))',
+                "Read timed out. (read timeout=30)",
+            ),
+            ("RESOURCE_DOES_NOT_EXIST: no such run.\nmore", "RESOURCE_DOES_NOT_EXIST: no such run"),
+        ],
+    )
+    def test_of_retries_the_cause_is_told(self, text, said, monkeypatch):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://h:1")
+        assert store.what_it_said(Exception(text)) == said
 
     def test_a_driver_that_is_missing_is_to_be_installed(self, unasked, monkeypatch):
         monkeypatch.setitem(sys.modules, "psycopg2", None)
