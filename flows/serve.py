@@ -198,14 +198,15 @@ class Serving:
 
     def _settle(self, run_id: UUID, reason: str = "") -> None:
         """Tell how a run ended whose process has, and bring to an end what that left open."""
-        run = self.running[run_id]
+        run, is_ours = self.running[run_id], bool(reason)
         reason = reason or run.how_it_ended()
         try:
             found = self.client.read_flow_run(run_id)
             state = found.state
             if state is None or not state.is_final():
                 state = crash(self.client, found, reason)
-            message = re.sub(r"^Flow run encountered an exception: \w+: ", "", state.message or "no reason was given")
+            said = re.sub(r"^Flow run encountered an exception: \w+: ", "", state.message or "no reason was given")
+            message = reason if is_ours and state.is_crashed() else said  # by the signal that it was ended with
             told = f"{(state.name or state.type).lower()}: {message}"
         except ObjectNotFound:
             told = f"deleted from Prefect while it ran; {reason}"

@@ -36,7 +36,6 @@ from tasks.values import RawFile
 
 FORMATS = ("csv", "parquet", "svmlight", "keel", "arff", "npz", "idx")
 
-EVEN = 0.8  # of the first records, as wide as the first: a delimiter that does not divide so many is none
 WHOLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
 # The first delimiter that divides the file evenly wins: those that rarely stand inside values come first.
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma", " ": "blanks"}
@@ -195,7 +194,7 @@ def detect_delimiter(text: str) -> str:
     """
     lines = head_lines(text)
     shares = {delimiter: _evenness(lines, delimiter) for delimiter in DELIMITERS}
-    even = [d for d, share in shares.items() if share >= EVEN]
+    even = [d for d, share in shares.items() if share >= 0.8]
     best = max(shares, key=shares.__getitem__)
     return even[0] if even else best if shares[best] > 0 else ","
 

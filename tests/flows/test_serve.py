@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 from installed import environment
+from prefect.states import Crashed
 from rich.console import Console
 
 from flows.serve import Serving
@@ -81,6 +82,17 @@ def test_a_signal_between_a_runs_taking_and_its_start_leaves_none_pending(step, 
     assert serving.end() == "ended the run of claims"
     assert running.process.returncode is not None
     assert client.states == ["Pending", "Crashed"]
+    assert "claims: crashed: `aucflow serve` was ended" in said.getvalue()
+
+
+def test_a_run_that_is_ended_here_is_told_so_whatever_its_last_word_was(deployment, tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.serve.recover", lambda: None)
+    client, said = Client(deployment), io.StringIO()
+    serving = serving_of(tmp_path, client, said)
+    serving.deployed = (deployment,)
+    serving._start_due()
+    client.run.state = Crashed(message="Execution was aborted by an interrupt signal.")
+    serving.end()
     assert "claims: crashed: `aucflow serve` was ended" in said.getvalue()
 
 
