@@ -81,6 +81,7 @@ MOST_FOLLOWED = 1024  # rows whose margins follow w by their products with each 
 FOLLOWED_A_COORDINATE = 8  # such rows: a change of w costs as many additions as there are rows, a margin as coordinates
 CERTIFIED_FROM = 2**18  # entries that rounds have read: fewer take less time than a look at the certificate
 TINY = np.finfo(np.float64).tiny
+SORTED, PIVOTED_BY = 2048, 201  # kinks on a line that are sorted at once; of more, so many tell about the middle one
 GOLDEN = 0.618  # of the basis is stepped over between rounds: however many rounds, a few rows see all parts of it
 
 
@@ -546,6 +547,37 @@ def allowed_gap(objective, size, at_zero, tol):
     return tol * min(max(at_zero, abs(objective)), max(RELATIVE * abs(objective), OF_TERMS * size))
 
 
+def least_along(margins, rise, terms, along, square):
+    """Return the t for which F is least on a line w + t step; 0 where rounding leaves none.
+
+    ``margins`` are those at w, ``rise`` what step adds to each; ``along`` is w'step, ``square`` ||step||^2. The slope
+    of F along the line is linear in t but for a jump of cost_i |rise_i| where m_i passes 1. Halves of these kinks are
+    put aside until few are left to be sorted: O(n).
+    """
+    kinks = np.flatnonzero(rise)
+    places, jumps = (1.0 - margins[kinks]) / rise[kinks], terms.cost[kinks] * np.abs(rise[kinks])
+    base = (
+        along - terms.mean @ rise - terms.cost @ np.maximum(rise, 0.0)
+    )  # the slope at t = 0 but for what jumps before
+    begin = -np.inf
+    while len(places) > SORTED:
+        pivot = np.median(places[:: max(1, len(places) // PIVOTED_BY)])
+        first = places <= pivot
+        passed = base + jumps[first].sum()
+        if first.all() or not np.isfinite(pivot):
+            break
+        if passed + pivot * square >= 0.0:
+            places, jumps = places[first], jumps[first]
+        else:
+            places, jumps, base, begin = places[~first], jumps[~first], passed, pivot
+    order = np.argsort(places)
+    zeros = -(base + np.append(0.0, np.cumsum(jumps[order]))) / max(square, TINY)  # of each piece's line
+    begins, ends = np.append(begin, places[order]), np.append(places[order], np.inf)
+    piece = int(np.argmax(zeros <= ends))  # the first that the slope is not below 0 at the end of
+    t = max(zeros[piece], begins[piece])
+    return float(t) if np.isfinite(t) else 0.0
+
+
 class _Certifier:
     """F at a point, its distance to the best dual value so far, and the trace of both."""
 
@@ -575,30 +607,21 @@ class _Certifier:
         """Return a point of less F than a mean over rounds: its best multiple, or on from the mean ``before``, if any.
 
         That is the least on the line through the best multiples of both: as their errors fall as one over the rounds so
-        far, what is still to come is about in its direction.
+        far, what is still to come is about in its direction. F along a line is known from the margins at two points.
         """
-        found = self.least_along(mean, mean)
-        if before is None:
-            return found
-        return self.least_along(found, found - self.least_along(before, before))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # rows of any scale: what is no number is 0
+            (w, margins), *earlier = (self._best_multiple(w) for w in (mean, before) if w is not None)
+            for other, its_margins in earlier:
+                step, rise = w - other, margins - its_margins
+                t = least_along(margins, rise, self.terms, w @ step, step @ step)
+                w = w + t * step
+        return w
 
-    def least_along(self, w, step):
-        """Return the w + t step with the least F: from values along that line, which read each row twice.
-
-        F is convex in t and its slope linear but for a jump of cost_i |r_i| where m_i passes 1, r_i being its rise.
-        """
-        y, cost = self.terms.y, self.terms.cost
-        margins, rise = y * self._scores(w), y * self._scores(step)
-        kinks = np.flatnonzero(rise)
-        places = (1.0 - margins[kinks]) / rise[kinks]
-        order = np.argsort(places)
-        jumps = np.append(0.0, np.cumsum((cost[kinks] * np.abs(rise[kinks]))[order]))
-        slopes = w @ step - self.terms.mean @ rise - cost @ np.maximum(rise, 0.0) + jumps  # of the pieces, at t = 0
-        zeros = -slopes / max(step @ step, TINY)
-        begins, ends = np.append(-np.inf, places[order]), np.append(places[order], np.inf)
-        piece = int(np.argmax(zeros <= ends))  # the first that the slope is not below 0 at the end of
-        t = max(zeros[piece], begins[piece])
-        return w + t * step if np.isfinite(t) else w
+    def _best_multiple(self, w):
+        """Return the multiple of w with the least F, and its margins."""
+        margins = self.terms.y * self._scores(w)
+        t = least_along(np.zeros(len(margins)), margins, self.terms, 0.0, w @ w)
+        return t * w, t * margins
 
     def _scores(self, w):
         return row_scores(self.rows, w[: self.rows.shape[1]]) + self.bias * w[-1]

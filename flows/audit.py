@@ -123,8 +123,10 @@ def champions_command(model: str, on: str | None = None, as_json: bool = False) 
     span = _span(on) if on is not None else None
     told = [span is None or _overlaps(reign, *span) for reign in whole]
     # of a change that was taken back nobody knows how far it had come: the one before is told too
-    announced = [is_told and reign.taken_back for is_told, reign in zip(told, whole, strict=True)]
-    reigns = [reign for i, reign in enumerate(whole) if told[i] or any(announced[i + 1 : i + 2])]
+    still = [
+        told[i + 1] and then.taken_back and then.since == one.until for i, (one, then) in enumerate(pairwise(whole))
+    ]
+    reigns = [reign for i, reign in enumerate(whole) if told[i] or any(still[i : i + 1])]
     if as_json:
         print_json({"model": model, "on": on, "champions": [_as_json(reign) for reign in reigns], "ok": not doubts})
     elif reigns:
@@ -268,11 +270,7 @@ def _champions(reigns: list[registry.Promotion]) -> Table:
         entry = f"{reign.seq} {reign.digest[:SHOWN]}"
         since = f"{reign.since:%Y-%m-%d %H:%M}"
         by = f"{reign.kind}, taken back" if reign.taken_back else reign.kind
-        why = (
-            f"{plain(reign.reason)} (the registry may have had the version before)"
-            if reign.taken_back
-            else reign.reason
-        )
+        why = f"{reign.reason} (the registry may have had what it had before)" if reign.taken_back else reign.reason
         table.add_row(str(reign.number), since, until, by, plain(why), entry)
     return table
 

@@ -121,7 +121,7 @@ def chunks(raw: RawFile, rule: ConversionRule, rows: int = ROWS, known: Survey |
         kept = y != 0
         if kept.any():
             X = X.loc[kept].reset_index(drop=True) if isinstance(X, pd.DataFrame) else X[kept]
-            yield Table(X, y[kept], categories=rule.categories)
+            yield Table(X, y[kept], categories=tuple(name for name in rule.categories if name in known.columns))
 
 
 def fit_in_chunks(solver: Any, raw: RawFile, rule: ConversionRule, rows: int = ROWS) -> Pipeline:

@@ -95,7 +95,12 @@ class DatasetConfig(Strict):
     def _as_names(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
             return value
-        return [*dict.fromkeys(name.strip() if isinstance(name, str) else cls._as_text(name) for name in value)]
+        return [name.strip() if isinstance(name, str) else cls._as_text(name) for name in value]
+
+    @field_validator("categories", mode="after")
+    @classmethod
+    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(names))
 
     @model_validator(mode="after")
     def _one_conversion(self) -> "DatasetConfig":

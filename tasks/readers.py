@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -218,22 +219,42 @@ def told_of_titles(text: str, name: str) -> Iterator[None]:
 
 def _title(text: str, name: str) -> BadInput | None:
     """Return the error for lines above the columns' names, as reports have them: a title, a date, comments."""
-    lines = head_lines(text)
+    head = text[: text.rfind("\n", 0, HEAD) + 1] or text[:HEAD]
     for delimiter in [one for one in DELIMITERS if one != " "]:  # of words any title has some
-        table = [*csv.reader(lines, delimiter=delimiter, skipinitialspace=True)]
-        width = len(table[-1]) if table else 0
-        begins = next((i for i, record in enumerate(table) if len(record) >= width), 0)
-        rest = table[begins:]
-        lacks_one = begins == 1 and len(table[0]) == width - 1  # a header without a name for the rows' own
-        if 0 in (begins, width - 1) or len(rest) < 2 or {*map(len, rest)} != {width} or lacks_one:
-            continue
-        if has_header(rest):
-            line = next((i for i, found in enumerate(text.split("\n"), 1) if found == lines[begins]), begins + 1)
+        table = [*islice(_numbered(head, delimiter), SAMPLE)]
+        width = len(table[-1][0]) if table else 0
+        begins = next((i for i, (record, _) in enumerate(table) if len(record) >= width), 0)
+        above, rest = ([record for record, _ in part] for part in (table[:begins], table[begins:]))
+        widths = [len(record) for record in above]
+        is_table = len(above) > 1 and len({*widths}) == 1 and widths[0] > 1
+        lacks_one = widths == [width - 1]  # a header without a name for the rows' own
+        is_title = width > 1 and above and not is_table and not lacks_one
+        if is_title and {*map(len, rest)} == {width} and _names_numbers(rest):
             return BadInput(
-                f"{name}, line 1: expected the names of the columns, got '{shortened(lines[0].strip())}': the table "
-                f"seems to begin in line {line} ('{shortened(lines[begins].strip())}'). Remove the lines above it."
+                f"{name}, line {table[0][1]}: expected the names of the columns, got "
+                f"'{shortened(delimiter.join(above[0]).strip())}': the table seems to begin in line {table[begins][1]} "
+                f"('{shortened(delimiter.join(rest[0]))}'). Remove the lines above it, or if they belong to it, give "
+                f"each {width} values."
             )
     return None
+
+
+def _numbered(text: str, delimiter: str) -> Iterator[tuple[list[str], int]]:
+    """Yield the records of a text that are not blank, of any width, with the line on which each starts."""
+    reader, end = csv.reader(_lines(text), delimiter=delimiter, skipinitialspace=True), 0
+    for record in reader:
+        start, end = end + 1, reader.line_num
+        if "".join(record).strip():
+            yield record, start
+
+
+def _names_numbers(records: list[list[str]]) -> bool:
+    """Tell whether the first of some records has a text above a column of numbers: it names the columns for sure."""
+    first, *rest = records
+    return bool(rest) and any(
+        top.strip() and not _is_number(top.strip()) and all(map(_is_number, map(str.strip, column)))
+        for top, column in zip(first, zip(*rest, strict=True), strict=True)
+    )
 
 
 def has_header(sample: list[list[str]]) -> bool:

@@ -24,7 +24,8 @@ FOLDER = Path("mlruns")
 SERVERS = ("postgresql", "mysql", "mssql")  # databases that addresses lead to over a network
 MEND = "Start it, mend its address, or unset MLFLOW_TRACKING_URI"
 MEND_IT = "Mend it or its address, or unset MLFLOW_TRACKING_URI"
-KNOCK_S = 20.0  # a server that says nothing for so long hangs
+KNOCK_S = 30.0  # a server that says nothing for so long hangs: MLflow's own patience with one call
+SOON_S = 4.0  # of one that is asked at the end of a run, perhaps interrupted: a cell and its experiment ask
 LEDGER = "aucflow.ledger"  # the tag of a run or of a model's version: where the ledger is that tells of it
 LOCK_S = 300.0  # MLflow makes its tables in some seconds, on a busy machine in more
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # the pages then open on runs, not on chat traces
@@ -277,22 +278,29 @@ def what_it_said(error: Exception) -> str:
 
 
 def answers() -> bool:
-    """Tell whether the store is none over a network, or one that answers to a knock."""
+    """Tell whether the store is no tracking server, or one that answers to a knock in some seconds."""
     try:
-        _knock()
-    except Exception:  # whatever a driver makes of it
+        return not _is_tracking_server() or _knock_at_server(SOON_S)
+    except requests.exceptions.RequestException:
         return False
-    return True
 
 
 def _knock() -> None:
     """Ask a store on a server for a sign of life, once: MLflow tries for two minutes, also where no try can help."""
-    uri = tracking_uri()
-    if uri.startswith(("http://", "https://")):
-        with suppress(requests.exceptions.SSLError):  # MLflow may have been told of its certificate
-            requests.get(uri, timeout=KNOCK_S, stream=True, allow_redirects=False).close()
-    elif uri.startswith(SERVERS):
+    if _is_tracking_server():
+        _knock_at_server(KNOCK_S)
+    elif tracking_uri().startswith(SERVERS):
         _knock_at_database()
+
+
+def _is_tracking_server() -> bool:
+    return tracking_uri().lower().startswith(("http://", "https://"))
+
+
+def _knock_at_server(seconds: float) -> bool:
+    with suppress(requests.exceptions.SSLError):  # MLflow may have been told of its certificate
+        requests.get(tracking_uri(), timeout=seconds, stream=True, allow_redirects=False).close()
+    return True
 
 
 def _knock_at_database() -> None:

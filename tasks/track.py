@@ -178,8 +178,10 @@ def close_run(run: TrackedRun, status: str, reason: str | None = None) -> str:
         if status == "FINISHED":
             raise
         _end_in_ledger(run, reason or status, _facts_of_end(run, status, get_current_time_millis()))
-        run.causes.append(store.what_it_said(Exception((reason or "").partition(": ")[2])))
-        first = "" if run.causes[0] in str(error) else f" ({run.causes[0]})"
+        if status == "FAILED":
+            because = reason or status
+            run.causes.append(store.what_it_said(Exception(because.partition(": ")[2] or because)))
+        first = f" ({run.causes[0]})" if run.causes and run.causes[0] not in str(error) else ""
         told = f"The ledger has it as {status}{first}; the next command brings that to the store."
         words = f"{_not_taken(run, error)} {told}"
         if status == "KILLED":

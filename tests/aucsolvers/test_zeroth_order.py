@@ -313,6 +313,36 @@ def test_the_twin_still_agrees_where_a_basis_does_not_span_the_space(monkeypatch
     assert_allclose(np.append(result.w, result.bias), expected, rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("sorted_at_once", [1, 2, 2048])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_least_on_a_line_is_that_of_all_kinks_and_slopes(monkeypatch, seed, sorted_at_once):
+    monkeypatch.setattr(module, "SORTED", sorted_at_once)
+    Z, y = overlapping(seed=seed)
+    y, rng = 2.0 * y - 1, np.random.default_rng(seed)
+    terms = Terms.of(y, 1.0, 5.0)
+    w, step = rng.normal(size=(2, Z.shape[1]))
+    margins, rise = y * (Z @ w), y * (Z @ step)
+    t = module.least_along(margins, rise, terms, w @ step, step @ step)
+    assert_allclose(w + t * step, least_along(Z, y, 1.0, 5.0, w, step), rtol=1e-12)
+    margins[::2], rise[::3] = 1.0, 0.0  # ties, and rows that no step moves
+    t = module.least_along(margins, rise, terms, w @ step, step @ step)
+    value = [terms.value((w + s * step) @ (w + s * step), margins + s * rise) for s in (t, t - 1e-4, t + 1e-4)]
+    assert value[0] <= min(value[1:])
+    assert module.least_along(margins, 0.0 * rise, terms, 0.0, 0.0) == 0.0
+
+
+@quiet
+@pytest.mark.parametrize("lam2, size", [(1e3, 1e9), (10.0, 1e12), (1e3, 1e150), (1e150, 1.0)])
+def test_rows_of_any_scale_are_told_apart(recwarn, lam2, size):
+    """The rounds leave w far too long: its best multiple is a billionth of it, and not nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    y = X[:, 0] + rng.normal(size=200) > 1.0
+    model = ZOVR(lam2=lam2, max_iter=300, tol=0.0, random_state=0).fit(size * X, y)
+    assert model.objective_ < 0.7 * lam2 and auc(y, model.decision_function(size * X)) > 0.7
+    assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]
+
+
 @pytest.mark.parametrize("averaged", [True, False])
 def test_how_many_rounds_a_call_of_the_kernel_makes_changes_nothing(monkeypatch, averaged):
     X, y = overlapping()

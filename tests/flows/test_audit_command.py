@@ -264,7 +264,7 @@ class TestChampions:
         assert (announced.kind, repair.kind) == ("rollback", "repair")
         assert champions_command(MODEL, announced.time) == 0
         told = capsys.readouterr().out
-        assert "rollback, taken back" in told and "(the registry may have had the version before)" in " ".join(
+        assert "rollback, taken back" in told and "(the registry may have had what it had before)" in " ".join(
             told.split()
         )
         assert champions_command(MODEL, announced.time, as_json=True) == 0

@@ -269,6 +269,10 @@ class TestAModel:
         letters = table.X.assign(shop=table.X["shop"].replace("5007", "K7"))
         other = _other_features(by_size, named, Table(letters, table.y, categories=("shop",)))
         assert other == "of another type are shop (category)"
+        model_of_texts = replace(by_size, columns={"shop": "text", "amount": "number"})
+        for texts, told in ((["north", None], ""), (["north", "007"], "of another type are shop (category)")):
+            rows = pd.DataFrame({"shop": pd.Series(texts, dtype=object), "amount": 1.0})
+            assert _other_features(model_of_texts, named, Table(rows, table.y[:2], categories=("shop",))) == told
 
     def test_has_an_example_that_it_can_score(self, trained):
         table, model = trained
