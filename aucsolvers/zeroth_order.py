@@ -556,9 +556,8 @@ def least_along(margins, rise, terms, along, square):
     """
     kinks = np.flatnonzero(rise)
     places, jumps = (1.0 - margins[kinks]) / rise[kinks], terms.cost[kinks] * np.abs(rise[kinks])
-    base = (
-        along - terms.mean @ rise - terms.cost @ np.maximum(rise, 0.0)
-    )  # the slope at t = 0 but for what jumps before
+    # the slope at t = 0 with all kinks still ahead, which those that are passed add their jumps to
+    base = along - terms.mean @ rise - terms.cost @ np.maximum(rise, 0.0)
     begin = -np.inf
     while len(places) > SORTED:
         pivot = np.median(places[:: max(1, len(places) // PIVOTED_BY)])
