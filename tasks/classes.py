@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from aucsolvers.columns import cell_text
+from aucsolvers.cells import cell_text
 from tasks.errors import BadInput, nearest
 from tasks.values import ConversionRule
 

@@ -19,7 +19,8 @@ import pandas as pd
 import pyarrow as pa
 from scipy.sparse import csr_matrix
 
-from aucsolvers.columns import MISSING, NUMBER, PLAIN, as_categories, cell_text, plain_column, plain_whole
+from aucsolvers.cells import MISSING, PLAIN, as_categories, cell_text, plain_whole
+from aucsolvers.columns import NUMBER, plain_column
 from tasks.classes import Classes, name_list, two_classes
 from tasks.column_names import renamed_columns, unique_names
 from tasks.dates import gap_of, read_times

@@ -27,7 +27,8 @@ from pyarrow import parquet
 from scipy.sparse import csr_matrix
 from sklearn import datasets as sklearn_datasets
 
-from aucsolvers.columns import MISSING, NUMBER
+from aucsolvers.cells import MISSING
+from aucsolvers.columns import NUMBER
 from tasks import arff, svmlight
 from tasks.classes import shortened
 from tasks.column_names import unique_names

@@ -17,7 +17,7 @@ from pyarrow import parquet as pq
 from sklearn.pipeline import Pipeline
 
 from aucsolvers import LSSVM, Ranker
-from aucsolvers.columns import as_categories
+from aucsolvers.cells import as_categories
 from aucsolvers.metrics import auc
 from tasks import check
 from tasks.chunks import chunks, fit_in_chunks
