@@ -31,7 +31,9 @@ from tasks.values import Finding
 
 SEVERITIES = ("warning", "info")
 CHECKS = (
+    "category_column",
     "clock_column",
+    "codes_as_quantities",
     "constant_column",
     "contradictory_labels",
     "cut_off_label",
