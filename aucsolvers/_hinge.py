@@ -25,6 +25,9 @@ MAX_TRIALS = 30  # of steps, in a line search
 # Of ``best_multiple``: the part of the gap that is left above the least, the first step away from 1, and the ratio from
 # which on two ends are of different magnitudes.
 SCALED_TO, FIRST_STRETCH, FAR_APART = 0.01, 1e-3, 4.0
+# Of ``least_along``: kinks that are sorted at once, and how many of more tell about the middle one.
+SORTED, PIVOTED_BY = 2048, 201
+TINY = np.finfo(np.float64).tiny
 
 
 def row_costs(C, class_weight, classes, y, sample_weight):
@@ -183,3 +186,32 @@ def best_multiple(margins, cost, squared, square, along, gap):
             scale = low + (chord if trial % 2 else 0.5) * (high - low)
         stretch *= 4.0
     return best
+
+
+def least_along(margins, rise, cost, along, square):
+    """Return the t for which P is least on a line w + t step, exactly, whatever its sign; 0 where rounding leaves none.
+
+    P(w + t step) = t^2/2 square + t along + sum_i C_i max(0, 1 - m_i - t r_i) + a constant: ``margins`` are those at w,
+    ``rise`` what step adds to each. The slope is linear in t but for a jump of C_i |r_i| where a row's margin passes 1.
+    Halves of these kinks are put aside until few are left to be sorted: O(n).
+    """
+    kinks = np.flatnonzero(rise)
+    places, jumps = (1.0 - margins[kinks]) / rise[kinks], cost[kinks] * np.abs(rise[kinks])
+    # the slope at t = 0 with all kinks still ahead, which those that are passed add their jumps to
+    base, begin = along - cost @ np.maximum(rise, 0.0), -np.inf
+    while len(places) > SORTED:
+        pivot = np.median(places[:: max(1, len(places) // PIVOTED_BY)])
+        first = places <= pivot
+        if first.all() or not np.isfinite(pivot):
+            break
+        passed = base + jumps[first].sum()
+        if passed + pivot * square >= 0.0:
+            places, jumps = places[first], jumps[first]
+        else:
+            places, jumps, base, begin = places[~first], jumps[~first], passed, pivot
+    order = np.argsort(places)
+    zeros = -(base + np.append(0.0, np.cumsum(jumps[order]))) / max(square, TINY)  # of each piece's line
+    begins, ends = np.append(begin, places[order]), np.append(places[order], np.inf)
+    piece = int(np.argmax(zeros <= ends))  # the first that the slope is not below 0 at the end of
+    t = max(zeros[piece], begins[piece])
+    return float(t) if np.isfinite(t) else 0.0

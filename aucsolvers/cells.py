@@ -8,7 +8,7 @@ import numpy as np
 
 # Texts that a cell holds when it holds nothing; written out, for pandas' own list changes with its version.
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None")
-PLAIN = (str, bool, Number, np.bool_, date)  # what a cell may hold: a Decimal is a Number, a moment is a date
+PLAIN = (str, Number, np.bool_, date)  # what a cell may hold: a Decimal is a Number, a moment is a date
 
 
 def as_categories(column, points="."):

@@ -43,6 +43,7 @@ from scipy.linalg.lapack import dpstrf
 from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import CONVERGED, MAX_ITER, SolverResult, Trace, validate_rows
+from aucsolvers._hinge import least_along
 from aucsolvers._jit import LONGEST_CALL, kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive
 from aucsolvers._ranking import TIED_WITHIN, tied
@@ -80,8 +81,6 @@ ENTRIES_READ = 8e9  # features or coordinates that separate the classes take tho
 MOST_FOLLOWED = 1024  # rows whose margins follow w by their products with each other: 8 MiB
 FOLLOWED_A_COORDINATE = 8  # such rows: a change of w costs as many additions as there are rows, a margin as coordinates
 CERTIFIED_FROM = 2**18  # entries that rounds have read: fewer take less time than a look at the certificate
-TINY = np.finfo(np.float64).tiny
-SORTED, PIVOTED_BY = 2048, 201  # kinks on a line that are sorted at once; of more, so many tell about the middle one
 GOLDEN = 0.618  # of the basis is stepped over between rounds: however many rounds, a few rows see all parts of it
 
 
@@ -405,8 +404,7 @@ def zeroth_order_descent(
             t += walk.go_on(t, mark - t)
         # 2. the answer of the rounds since the last mark, with its certificate
         alpha = np.minimum(terms.cost * (walk.slopes / (t - last)), terms.cost)
-        answer = walk.answer(t - last)
-        mean, before = answer, mean
+        mean, before = walk.answer(t - last), mean
         if t == max_iter or t * walk.entries_a_round >= CERTIFIED_FROM:
             answer = certifier.improved(mean, before) if averaged else mean
             if certifier.certify(t * inner_steps, answer, alpha, 1 + (t - last) // ROUNDS_PER_PASS):
@@ -547,36 +545,6 @@ def allowed_gap(objective, size, at_zero, tol):
     return tol * min(max(at_zero, abs(objective)), max(RELATIVE * abs(objective), OF_TERMS * size))
 
 
-def least_along(margins, rise, terms, along, square):
-    """Return the t for which F is least on a line w + t step; 0 where rounding leaves none.
-
-    ``margins`` are those at w, ``rise`` what step adds to each; ``along`` is w'step, ``square`` ||step||^2. The slope
-    of F along the line is linear in t but for a jump of cost_i |rise_i| where m_i passes 1. Halves of these kinks are
-    put aside until few are left to be sorted: O(n).
-    """
-    kinks = np.flatnonzero(rise)
-    places, jumps = (1.0 - margins[kinks]) / rise[kinks], terms.cost[kinks] * np.abs(rise[kinks])
-    # the slope at t = 0 with all kinks still ahead, which those that are passed add their jumps to
-    base = along - terms.mean @ rise - terms.cost @ np.maximum(rise, 0.0)
-    begin = -np.inf
-    while len(places) > SORTED:
-        pivot = np.median(places[:: max(1, len(places) // PIVOTED_BY)])
-        first = places <= pivot
-        passed = base + jumps[first].sum()
-        if first.all() or not np.isfinite(pivot):
-            break
-        if passed + pivot * square >= 0.0:
-            places, jumps = places[first], jumps[first]
-        else:
-            places, jumps, base, begin = places[~first], jumps[~first], passed, pivot
-    order = np.argsort(places)
-    zeros = -(base + np.append(0.0, np.cumsum(jumps[order]))) / max(square, TINY)  # of each piece's line
-    begins, ends = np.append(begin, places[order]), np.append(places[order], np.inf)
-    piece = int(np.argmax(zeros <= ends))  # the first that the slope is not below 0 at the end of
-    t = max(zeros[piece], begins[piece])
-    return float(t) if np.isfinite(t) else 0.0
-
-
 class _Certifier:
     """F at a point, its distance to the best dual value so far, and the trace of both."""
 
@@ -608,19 +576,20 @@ class _Certifier:
         That is the least on the line through the best multiples of both: as their errors fall as one over the rounds so
         far, what is still to come is about in its direction. F along a line is known from the margins at two points.
         """
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # rows of any scale: what is no number is 0
-            (w, margins), *earlier = (self._best_multiple(w) for w in (mean, before) if w is not None)
-            for other, its_margins in earlier:
-                step, rise = w - other, margins - its_margins
-                t = least_along(margins, rise, self.terms, w @ step, step @ step)
-                w = w + t * step
-        return w
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # rows may have any scale
+            w, margins = self._best_multiple(mean)
+            if before is None:
+                return w
+            other, its_margins = self._best_multiple(before)
+            step, rise = w - other, margins - its_margins
+            along = w @ step - self.terms.mean @ rise
+            return w + least_along(margins, rise, self.terms.cost, along, step @ step) * step
 
     def _best_multiple(self, w):
         """Return the multiple of w with the least F, and its margins."""
         margins = self.terms.y * self._scores(w)
-        t = least_along(np.zeros(len(margins)), margins, self.terms, 0.0, w @ w)
-        return t * w, t * margins
+        best = least_along(np.zeros(len(margins)), margins, self.terms.cost, -self.terms.mean @ margins, w @ w)
+        return best * w, best * margins
 
     def _scores(self, w):
         return row_scores(self.rows, w[: self.rows.shape[1]]) + self.bias * w[-1]

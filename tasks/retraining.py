@@ -450,11 +450,14 @@ def _other_features(model: KeptModel, dataset: Dataset, table: Table) -> str:
 
 def _takes(kind: str, now: str, column: pd.Series) -> bool:
     """Tell whether a model of a column of some kind takes what the column is now."""
-    if now != "category" or kind == "category":
-        return now == kind or kind == "category"
-    # texts by now: what a model of texts knows is spelt as it was then, if zeros have gone from none
-    is_same = kind == "text" and not column.dropna().str.fullmatch(r"[+-]?[0-9]+").any()
-    return is_same or (kind == "number" and as_numbers(column.to_numpy())[1] is None)
+    if now == kind or kind == "category":
+        return True
+    if now != "category":
+        return False
+    if kind == "number":
+        return as_numbers(column.to_numpy())[1] is None
+    # of texts: spelt as they were then, unless zeros have gone from some
+    return not column.dropna().str.fullmatch(r"[+-]?[0-9]+").any()
 
 
 def _spoilt(model: KeptModel, table: Table) -> Iterator[str]:

@@ -280,9 +280,11 @@ def what_it_said(error: Exception) -> str:
 def answers() -> bool:
     """Tell whether the store is no tracking server, or one that answers to a knock in some seconds."""
     try:
-        return not _is_tracking_server() or _knock_at_server(SOON_S)
+        if _is_tracking_server():
+            _knock_at_server(SOON_S)
     except requests.exceptions.RequestException:
         return False
+    return True
 
 
 def _knock() -> None:
@@ -297,10 +299,9 @@ def _is_tracking_server() -> bool:
     return tracking_uri().lower().startswith(("http://", "https://"))
 
 
-def _knock_at_server(seconds: float) -> bool:
+def _knock_at_server(seconds: float) -> None:
     with suppress(requests.exceptions.SSLError):  # MLflow may have been told of its certificate
         requests.get(tracking_uri(), timeout=seconds, stream=True, allow_redirects=False).close()
-    return True
 
 
 def _knock_at_database() -> None:

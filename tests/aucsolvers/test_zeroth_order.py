@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from aucsolvers import _hinge
 from aucsolvers import zeroth_order as module
 from aucsolvers._base import SolverResult
 from aucsolvers._rows import as_rows
@@ -316,19 +317,21 @@ def test_the_twin_still_agrees_where_a_basis_does_not_span_the_space(monkeypatch
 @pytest.mark.parametrize("sorted_at_once", [1, 2, 2048])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_least_on_a_line_is_that_of_all_kinks_and_slopes(monkeypatch, seed, sorted_at_once):
-    monkeypatch.setattr(module, "SORTED", sorted_at_once)
+    monkeypatch.setattr(_hinge, "SORTED", sorted_at_once)
     Z, y = overlapping(seed=seed)
     y, rng = 2.0 * y - 1, np.random.default_rng(seed)
     terms = Terms.of(y, 1.0, 5.0)
     w, step = rng.normal(size=(2, Z.shape[1]))
     margins, rise = y * (Z @ w), y * (Z @ step)
-    t = module.least_along(margins, rise, terms, w @ step, step @ step)
+    along = w @ step - terms.mean @ rise
+    t = _hinge.least_along(margins, rise, terms.cost, along, step @ step)
     assert_allclose(w + t * step, least_along(Z, y, 1.0, 5.0, w, step), rtol=1e-12)
     margins[::2], rise[::3] = 1.0, 0.0  # ties, and rows that no step moves
-    t = module.least_along(margins, rise, terms, w @ step, step @ step)
+    along = w @ step - terms.mean @ rise
+    t = _hinge.least_along(margins, rise, terms.cost, along, step @ step)
     value = [terms.value((w + s * step) @ (w + s * step), margins + s * rise) for s in (t, t - 1e-4, t + 1e-4)]
     assert value[0] <= min(value[1:])
-    assert module.least_along(margins, 0.0 * rise, terms, 0.0, 0.0) == 0.0
+    assert _hinge.least_along(margins, 0.0 * rise, terms.cost, 0.0, 0.0) == 0.0
 
 
 @quiet
