@@ -231,11 +231,12 @@ def _title(text: str, name: str) -> BadInput | None:
         lacks_one = widths == [width - 1]  # a header without a name for the rows' own
         is_title = width > 1 and above and not is_table and not lacks_one
         if is_title and {*map(len, rest)} == {width} and _names_numbers(rest):
+            lines, first, line = head.split("\n"), table[0][1], table[begins][1]
+            title, names = (shortened(lines[at - 1].strip()) for at in (first, line))
             return BadInput(
-                f"{name}, line {table[0][1]}: expected the names of the columns, got "
-                f"'{shortened(delimiter.join(above[0]).strip())}': the table seems to begin in line {table[begins][1]} "
-                f"('{shortened(delimiter.join(rest[0]))}'). Remove the lines above it, or if they belong to it, give "
-                f"each {width} values."
+                f"{name}, line {first}: expected the names of the columns, got '{title}': the table seems to begin in "
+                f"line {line} ('{names}'). Remove the lines above it, or if they belong to it, give each {width} "
+                "values."
             )
     return None
 
