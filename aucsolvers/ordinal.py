@@ -23,7 +23,9 @@ import numpy as np
 from scipy import linalg, sparse
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._box import maximise_in_box
 from aucsolvers._by_rows import DescentByRows
+from aucsolvers._free_pairs import FreePairs
 from aucsolvers._gram import add_both, add_squares, gram, in_span, is_wide, room_for
 from aucsolvers._hinge import FLAT, LOSSES, MAX_TRIALS
 from aucsolvers._jit import kernel
@@ -71,6 +73,10 @@ HEAVY_SLOPES, LIGHT, LIGHTER, ROUGH = 3e-3, 10.0, 10.0, 1e-2
 # In many features the squared hinge goes by ever lighter lams as well, from where the loss does not outweigh lam, each
 # solved to this gap relative to P: once so many steps have been short
 LIGHTER_STEADILY, HEAVY_TOL, TOO_SHORT = 4.0, 1e-3, 3
+# So many pairs in the band, and so many a feature, at most, have their slopes settled at once, which is to leave this
+# part of the gap; so many times at most, with those that turn out to cross the kink, and so many in all
+MOST_SETTLED, SETTLED_A_FEATURE, SETTLED = 64, 2, 0.5
+MOST_SETTLINGS, MOST_FREE = 20, 512
 ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be smaller
 FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
 ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
@@ -164,7 +170,9 @@ class SVMOR(LinearScorer):
     either class at first a sample of at most 2048 or 32 d, after short steps more; with more features an r x r
     system in O(r^3) where r <= 1024, of classes far apart 2048, else conjugate gradients, one product with these rows
     and their transpose each. With the squared hinge these are tried before a matrix, for half of its price at most,
-    with the last one's factor as preconditioner.
+    with the last one's factor as preconditioner. With the hinge, up to 1024 features, the slopes of at most 64 pairs in
+    the band, and of those that turn out to cross the kink, are settled together as a quadratic programme in the unit
+    box: O(p^2 d + p^3) for p pairs.
     With the hinge and more features, descent along the rows' dual variables comes before Newton's steps, or beside them
     where rows are dense, O(stored values) a pass: where no pair's slope has to be 1 it solves the pairs' problem, in
     tens to hundreds of passes. Of outliers, rows whose pairs may have slopes of 1, it takes the pairs near the kink as
@@ -305,7 +313,7 @@ def cutting_planes(X, y, lam, loss, tol, max_iter, state=None):
 
 def _first_point(run, problem, state=None):
     """Show the run the point at w = 0, or, if P is no larger there, at the state's; return where to start from."""
-    known = () if state is None else [problem.look(state[name], state["width"]) for name in ("w", "w_of_bound")]
+    known = () if state is None else [problem.look(state["w"], state["width"]), problem.bounding_point(state)]
     # weights of rows in other units may have a loss that is many times that of none
     point = known[0] if known and known[0].objective <= problem.at_zero else problem.origin()
     for seen in (point, *known[1:]):
@@ -347,9 +355,24 @@ def _descend(run, problem, point, by_rows=None):
         if path is not None:
             point, settled, by_heavier = _descend_heavier(run, problem, *path), None, True
             continue
+        there = _settle(run, problem, point)
+        if there is not None:
+            point, settled = there, None
+            continue
         problem, point, settled = _step(run, problem, point, settled)
         run.count(point)
     return point
+
+
+def _settle(run, problem, point):
+    """Return the next point by way of the few pairs in the band; None if they are many, or it brings too little."""
+    there = problem.settle(point, run.target) if problem.has_few_pairs(point) else None
+    if there is None or there.gap > SETTLED * run.gap:
+        if there is not None:
+            run.see(there)
+        return None
+    run.count(there)
+    return there if run.done else problem.change_width(there, point.width)
 
 
 def _path_by_heavier(run, problem, point, n_short):
@@ -470,6 +493,8 @@ class _Run:
     def result(self, X, y):
         w, bounding = self.best.w, self.bounding
         state = {"w": w, "w_of_bound": bounding.w, "width": bounding.width}
+        if bounding.width == 0.0:  # slopes that the weights do not tell
+            state["sums"] = bounding.band.of_few, bounding.band.of_many
         scores = row_scores(X, w)
         # sparse rows are not centred: their scores are rounded as they are
         rounded = (scores,) if sparse.issparse(X) else (self.best.s_few, self.best.s_many)
@@ -553,6 +578,11 @@ class _Point:
     @property
     def newton_dominates(self):
         return self.newton_part >= SHARE * self.band_part
+
+    @property
+    def gap(self):
+        """P(w) - D(a), a being the slopes as they are."""
+        return self.newton_part + self.band_part
 
     @property
     def n_pairs(self):
@@ -687,9 +717,16 @@ class _Problem:
         s_few, s_many = self.scores(w)
         return self._certify(w, s_few, s_many, self.band(s_few, s_many, width))
 
+    def bounding_point(self, state):
+        """Return the point that gave the lower bound of another fit, with slopes as it had them if they are known."""
+        w, sums = state["w_of_bound"], state.get("sums", ())
+        if self.squared or [len(own) for own in sums] != [self.few.shape[0], self.many.shape[0]]:
+            return self.look(w, state["width"])
+        return self._weigh_by_sums(w, *self.scores(w), *sums)
+
     def balance(self, point, tol):
         """Return the point with the widest band that is not what keeps the gap above tol."""
-        while not point.newton_dominates and point.newton_part + point.band_part > tol and point.width > NARROWEST:
+        while not point.newton_dominates and point.gap > tol and point.width > NARROWEST:
             point = self.change_width(point, point.width * _ratio(point, tol, 2.0, NARROWING))
         return point
 
@@ -750,10 +787,42 @@ class _Problem:
         if margin <= 0.0:
             return None
         scale = 1.0 / margin
-        s_few, s_many = scale * s_few, scale * s_many
+        return self._weigh_by_sums(scale * w, scale * s_few, scale * s_many, of_few, of_many)
+
+    def _weigh_by_sums(self, w, s_few, s_many, of_few, of_many, v=None):
+        """Return the point at w, certified by sums of slopes that need not be those at w; v is their pull."""
         slope = of_few.sum() / self.k
         band = replace(self.band(s_few, s_many, 0.0), of_few=of_few, of_many=of_many, slope=slope, magnified=1.0)
-        return self._weigh(scale * w, s_few, s_many, band, self.pull(of_few, of_many), 1.0)
+        return self._weigh(w, s_few, s_many, band, self.pull(of_few, of_many) if v is None else v, 1.0)
+
+    def has_few_pairs(self, point):
+        """Tell whether so few pairs are in the point's band that ``settle`` costs no more than some Newton steps."""
+        most = min(MOST_SETTLED, SETTLED_A_FEATURE * self.few.shape[1])
+        return not (self.squared or self.has_many_features) and 0 < point.n_pairs <= most
+
+    def settle(self, point, tol):
+        """Return about the optimum, by way of the pairs in the point's band: their slopes are free, others' 0 or 1.
+
+        With K = zz' / (lam k) of the free pairs it is a quadratic programme in the unit box: D rises with a as u / k,
+        and u falls by K times what a rises. At its optimum fixed pairs may have come to the other side of the kink:
+        these are free from then on, and D rises again. Returns the point of least gap, or None if all overflowed.
+        """
+        free, v, best = FreePairs.in_band(point), point.v, None
+        for _ in range(MOST_SETTLINGS):
+            z = self.few[free.few] - self.many[free.many]
+            with np.errstate(over="ignore", invalid="ignore"):  # of tiny lam
+                K, u = row_products(z) / (self.lam * self.k), 1.0 - z @ (v / self.lam)
+                maximise_in_box(K, u, free.slopes, ENOUGH * tol * self.k)
+                sums = free.sums()
+                v = self.pull(*sums)
+                w = v / self.lam
+            if not np.isfinite(w).all():
+                break
+            there = self._weigh_by_sums(w, *self.scores(w), *sums, v)
+            best = there if best is None or there.gap < best.gap else best
+            if there.gap <= tol or not free.take_in_crossed(there) or len(free.few) > MOST_FREE:
+                break
+        return best
 
     def narrow(self, point, tol, power):
         """Return the point after a Newton step into a narrower band, from about the minimum in its own.
@@ -772,7 +841,7 @@ class _Problem:
                 tried.append(there)
         start = self.balance(point, tol)
         tried.append(self.move(start, self.newton_direction(start)) if start.newton_dominates else start)
-        return min(tried, key=lambda one: one.newton_part + one.band_part)
+        return min(tried, key=lambda one: one.gap)
 
     def _predictable(self, point, power):
         """Return how many times narrower a band may be whose pairs are those of the point's, most first; maybe none."""

@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aucsolvers import ordinal as module
+from aucsolvers._free_pairs import LEAST_TAKEN, FreePairs
 from aucsolvers._ranking import ascending, bucket_grid
 from aucsolvers._rows import squared_norms
 from aucsolvers.metrics import auc, pairwise_hinge_gradient, pairwise_hinge_objective, pairwise_square_objective
@@ -96,13 +98,18 @@ def test_obeys_scikit_learns_contract(estimator, check):
     check(estimator)
 
 
+def problem_differences(problem):
+    """Return z of all pairs, by the few and the many."""
+    few, many = (rows.toarray() if sparse.issparse(rows) else rows for rows in (problem.few, problem.many))
+    return few[:, None, :] - many[None, :, :]
+
+
 class PairTwin:
     """What the sorted sums stand for, pair by pair, with the rows in their own order."""
 
     def __init__(self, problem, point):
-        few, many = (rows.toarray() if sparse.issparse(rows) else rows for rows in (problem.few, problem.many))
-        self.k = len(few) * len(many)
-        self.z = few[:, None, :] - many[None, :, :]
+        self.z = problem_differences(problem)
+        self.k = self.z.shape[0] * self.z.shape[1]
         u, width = 1.0 - self.z @ point.w, point.width
         if problem.squared:
             self.slopes, self.inside, self.steep = np.maximum(0.0, u), u > 0.0, 1.0
@@ -341,6 +348,95 @@ class TestSumsOverPairs:
         # the plane lies below L everywhere
         for w in np.random.default_rng(0).normal(size=(20, 4)):
             assert point.linear - w @ point.v <= enumerated_objective(w, X, y, 0.0, loss) + 1e-12
+
+
+class TestSettledSlopes:
+    """Near the optimum: few pairs at the kink, whose slopes a quadratic programme settles at once."""
+
+    @staticmethod
+    def near_optimum(storage=np.asarray, lam=0.01, width=0.3, seed=0):
+        """A problem, and its point with a band of few pairs about a w that is near the optimum."""
+        X, y = small(9, 14, 4, seed)
+        problem = module._pose(storage(X), y, lam, "hinge")
+        w = SVMOR(lam, tol=1e-2).fit(X, y).coef_.ravel()
+        return X, y, problem, problem.look(w, width)
+
+    @staticmethod
+    def assert_same_sums(free, point):
+        for sums, of_band in zip(free.sums(), (point.band.of_few, point.band.of_many), strict=True):
+            assert_allclose(sums, of_band, atol=1e-12)
+
+    @pytest.mark.parametrize("storage", STORAGES)
+    def test_the_pairs_of_the_band_are_free_with_the_slopes_that_they_have(self, storage):
+        _, _, problem, point = self.near_optimum(storage)
+        free, twin = FreePairs.in_band(point), PairTwin(problem, point)
+        assert set(zip(free.few, free.many, strict=True)) == set(zip(*np.nonzero(twin.inside), strict=True))
+        assert_allclose(free.slopes, twin.slopes[free.few, free.many], atol=1e-12)
+        fixed = np.where(twin.inside, 0.0, twin.slopes)
+        np.testing.assert_array_equal(free.of_few, fixed.sum(axis=1))
+        np.testing.assert_array_equal(free.of_many, fixed.sum(axis=0))
+        self.assert_same_sums(free, point)
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_those_that_come_to_the_other_side_of_the_kink_are_free_from_then_on(self, seed):
+        _, _, problem, point = self.near_optimum(width=0.1, seed=seed)
+        free, before = FreePairs.in_band(point), PairTwin(problem, point)
+        w = point.w + 0.3 * np.random.default_rng(seed).normal(size=4)
+        there, after = problem.look(w, 0.0), 1.0 - problem_differences(problem) @ w
+        crossed = ~before.inside & ((before.slopes > 0.5) != (after > 0.0))
+        assert np.count_nonzero(crossed) > 0
+        already = set(zip(free.few, free.many, strict=True))
+        assert free.take_in_crossed(there)
+        taken = set(zip(free.few, free.many, strict=True)) - already
+        assert taken <= set(zip(*np.nonzero(crossed), strict=True))
+        assert len(taken) == min(max(LEAST_TAKEN, len(already)), np.count_nonzero(crossed))
+        least = min(abs(after[pair]) for pair in taken)
+        left = crossed.copy()
+        left[tuple(zip(*taken, strict=True))] = False
+        assert np.all(np.abs(after[left]) <= least)
+        self.assert_same_sums(free, point)
+
+    def test_where_none_crosses_none_is_taken(self):
+        _, _, problem, point = self.near_optimum()
+        assert not FreePairs.in_band(point).take_in_crossed(problem.look(point.w, 0.0))
+
+    @pytest.mark.parametrize("storage", STORAGES)
+    @pytest.mark.parametrize("lam", [1e-1, 1e-2, 1e-4])
+    @pytest.mark.parametrize("seed", range(5))
+    def test_it_is_the_optimum_and_certified(self, storage, lam, seed):
+        X, y, problem, point = self.near_optimum(storage, lam, seed=seed)
+        settled, optimum = problem.settle(point, 1e-12), foreign_hinge_optimum(X, y, lam)
+        assert settled.objective == pytest.approx(enumerated_objective(settled.w, X, y, lam, "hinge"), rel=1e-12)
+        assert settled.lower_bound <= settled.objective <= settled.lower_bound + 1e-11
+        assert settled.lower_bound <= optimum <= settled.objective + 5e-6  # LIBSVM's own rounding
+
+    def test_a_tight_gap_takes_few_iterations_and_many_without_it(self, monkeypatch):
+        X, y = load_breast_cancer(return_X_y=True)
+        settling = SVMOR(1e-4).fit(scale(X), y == 0)
+        monkeypatch.setattr(module, "MOST_SETTLED", 0)
+        newtons = SVMOR(1e-4).fit(scale(X), y == 0)
+        assert newtons.n_iter_ > 1.5 * settling.n_iter_
+        assert settling.dual_gap_ < 0.1 * newtons.dual_gap_
+        assert settling.objective_ == pytest.approx(newtons.objective_, rel=1e-6)
+
+    def test_what_leaves_most_of_the_gap_is_not_gone_on_from(self, monkeypatch):
+        _, _, problem, point = self.near_optimum()
+        run = module._Run(problem, 1e-9, 100)
+        run.see(point)
+        poor = replace(point, band_part=point.band_part + run.gap)
+        monkeypatch.setattr(module._Problem, "settle", lambda *args: poor)
+        assert module._settle(run, problem, point) is None and run.n_iter == 0
+
+    @pytest.mark.filterwarnings("error")
+    def test_slopes_of_a_tiny_lam_may_overflow(self):
+        _, _, problem, point = self.near_optimum()
+        tiny = replace(problem, lam=1e-315)
+        assert tiny.settle(tiny.weigh(point), 1e-9) is None
+
+    def test_the_squared_hinge_has_no_such_pairs(self):
+        _, _, problem, point = self.near_optimum(width=0.02)
+        assert problem.has_few_pairs(point)
+        assert not replace(problem, squared=True).has_few_pairs(point)
 
 
 class TestSteps:
