@@ -10,12 +10,11 @@ from aucsolvers._rows import REDUCE
 
 ROUNDS = 30  # of moves and a system each: more are of use only where rounding decides
 RIDGE = 1e-9  # relative, for free variables whose rows of K depend on each other
-SNAP = 1e-14  # of a bound: what rounding leaves of it
 
 
 @kernel(error_model="numpy")
 def maximise_in_box(K, u, a, tol):
-    """Improve a, and u with it, in place, until sum(max(0, u) - a u), which bounds what is missing, is at most tol."""
+    """Improve a, and u with it, in place, until sum(max(0, u) - a u) is at most tol: what is missing is no more."""
     least = np.empty(a.size)  # of K's diagonal, nowhere 0
     for p in range(a.size):
         least[p] = max(K[p, p], 1e-300)
@@ -56,8 +55,9 @@ def _solve_free(K, u, a):
     """
     free, m, leaving = np.empty(a.size, dtype=np.int64), 0, 0
     for p in range(a.size):
-        free[m] = p
-        m += 0.0 < a[p] < 1.0
+        if 0.0 < a[p] < 1.0:
+            free[m] = p
+            m += 1
     factor, step = _factored(K, free, m), np.empty(m)
     while m > 0 and leaving >= 0:
         for i in range(m):

@@ -9,14 +9,15 @@ import numpy as np
 
 from aucsolvers._jit import kernel
 
-LEAST_TAKEN = 16  # pairs that may join at once, or as many as there are
+# Pairs that may join at once, or as many as there are; and that may have crossed the kink: of more, others would decide
+LEAST_TAKEN, MOST_CROSSED = 16, 1024
 
 
 @dataclass
 class FreePairs:
     """Pairs whose slopes are free, those in a point's band at first; all others have a slope of 0 or 1."""
 
-    band: object  # that of the point
+    band: object  # of the point: SVMOR's _Band
     few: np.ndarray
     many: np.ndarray
     slopes: np.ndarray
@@ -42,48 +43,58 @@ class FreePairs:
     def take_in_crossed(self, point):
         """Let others be free that are on the kink's other side at a point of width 0; tell whether any are.
 
-        Of many those furthest from the kink.
+        Of many those furthest from the kink; none if there are more than MOST_CROSSED: the point is too far away.
         """
-        before, after = (self.band.order, self.band.first, self.band.last), (point.band.order, point.band.first)
-        few, many = np.empty((2, 0), dtype=np.int64)
-        found = _list_crossed(*before, *after, self.few, self.many, few, many)
-        few, many = np.empty((2, found), dtype=np.int64)
-        _list_crossed(*before, *after, self.few, self.many, few, many)
-        u = 1.0 - (point.s_few[few] - point.s_many[many])
+        band, now = self.band, point.band
+        (few, many), slopes = np.empty((2, MOST_CROSSED), dtype=np.int64), np.empty(MOST_CROSSED)
+        before = band.order, band.first, band.last
+        found = _list_crossed(*before, now.order, now.first, self.few, self.many, few, many, slopes)
+        if not 0 < found <= MOST_CROSSED:
+            return False
+        joining = np.arange(found)
         most = max(LEAST_TAKEN, len(self.few))
-        if len(u) > most:
-            furthest = np.argpartition(-np.abs(u), most)[:most]
-            few, many, u = few[furthest], many[furthest], u[furthest]
-        slopes = (u < 0.0).astype(np.float64)
+        if found > most:
+            u = 1.0 - (point.s_few[few[:found]] - point.s_many[many[:found]])
+            joining = np.argpartition(-np.abs(u), most)[:most]
+        few, many, slopes = few[joining], many[joining], slopes[joining]
         self.of_few -= np.bincount(few, slopes, len(self.of_few))
         self.of_many -= np.bincount(many, slopes, len(self.of_many))
         self.few, self.many, self.slopes = map(np.append, (self.few, self.many, self.slopes), (few, many, slopes))
-        return len(u) > 0
+        return True
 
 
 @kernel()
-def _list_crossed(order, first, last, at, violated, free_few, free_many, few, many):
-    """Count the pairs that are not free and have come to the other side of the kink; list as many as there is room for.
+def _list_crossed(order, first, last, at, violated, free_few, free_many, few, many, slopes):
+    """List the pairs that are not free and have come to the kink's other side, with the slopes that they had.
 
-    ``order``, ``first`` and ``last`` are of the band before: pairs in it are free, those on either side of it had a
-    slope of 1 or 0. Now the few are in order ``at``, and q < violated[j] are the violated pairs.
+    Returns their number, or one more than there is room for. ``order``, ``first`` and ``last`` are of the band before:
+    q < first[j] had a slope of 1, those from last[j] on 0. Now the few are in order ``at``, and q < violated[j] are
+    violated. (The slopes are told by places alone: u may be rounded to the other side.)
     """
     before, now, found = np.empty_like(order), np.empty_like(order), 0
     for q in range(order.size):
         before[order[q]], now[at[q]] = q, q
     for j in range(first.size):
-        for q in range(np.int64(violated[j]) + np.int64(first[j])):
-            i = at[q] if q < violated[j] else order[q - violated[j]]
-            if (before[i] < last[j]) if q < violated[j] else (now[i] < violated[j]):
-                continue
-            is_free = False
-            for p in range(free_few.size):
-                is_free = is_free or (free_few[p] == i and free_many[p] == j)
-            if not is_free:
-                if found < few.size:
-                    few[found], many[found] = i, j
-                found += 1
+        for q in range(violated[j]):
+            if before[at[q]] >= last[j]:
+                found = _note(at[q], j, 0.0, free_few, free_many, found, few, many, slopes)
+        for q in range(first[j]):
+            if now[order[q]] >= violated[j]:
+                found = _note(order[q], j, 1.0, free_few, free_many, found, few, many, slopes)
+        if found > few.size:
+            break
     return found
+
+
+@kernel()
+def _note(i, j, slope, free_few, free_many, found, few, many, slopes):
+    """Add a pair to the ``found`` ones, unless it is free; return their number, at most one more than there is room."""
+    for p in range(free_few.size):
+        if free_few[p] == i and free_many[p] == j:
+            return found
+    if found < few.size:
+        few[found], many[found], slopes[found] = i, j, slope
+    return min(found + 1, few.size + 1)
 
 
 @kernel()

@@ -76,7 +76,8 @@ LIGHTER_STEADILY, HEAVY_TOL, TOO_SHORT = 4.0, 1e-3, 3
 # So many pairs in the band, and so many a feature, at most, have their slopes settled at once, which is to leave this
 # part of the gap; so many times at most, with those that turn out to cross the kink, and so many in all
 MOST_SETTLED, SETTLED_A_FEATURE, SETTLED = 64, 2, 0.5
-MOST_SETTLINGS, MOST_FREE = 20, 512
+FEWER = 0.5  # of the pairs, before slopes that did not settle are tried again
+MOST_SETTLINGS, MOST_FREE = 8, 512
 ENOUGH = 0.5  # of what the gap may be: the band's part of it needs not be smaller
 FINEST = 1e-12  # gap relative to P(0) that rounding may leave where lam is tiny
 ROUNDING = 2.0**-52  # of slopes, the steepest being 1: no gap below it is certain
@@ -123,7 +124,7 @@ class SVMOR(LinearScorer):
         within the part tol of min P, also where the classes are far apart and min P is far below P(0). A gap of
         1e-12 P(0) will do: rounding may leave that. 0 goes on until rounding stops all progress, or max_iter.
     max_iter : int, default=1000
-        Largest number of Newton steps or cutting planes.
+        Largest number of iterations; see n_iter_.
     warm_start : bool, default=False
         Start from the weights of the last fit, if the data have as many features. lam, loss and rows may change.
 
@@ -141,8 +142,8 @@ class SVMOR(LinearScorer):
     gap_unit_ : float
         max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
     n_iter_ : int
-        Newton steps, looks at descent on its way, or cutting planes. Newton takes 0 where a warm start was within tol
-        already; planes and descent are made anew.
+        Newton steps, settlings of slopes, looks at descent on its way, or cutting planes. Newton takes 0 where a warm
+        start was within tol already; planes and descent are made anew.
     status_ : {"converged", "max_iter", "diverged"}
         Whether dual_gap_ came down to what tol asks for. "max_iter" also if rounding stopped progress before,
         "diverged" where objective_ overflowed.
@@ -261,7 +262,8 @@ class SVMOR(LinearScorer):
 def newton(X, y, lam, loss, tol, max_iter, state=None):
     """Minimise P by Newton's method in bands of shrinking width; X is dense or CSR, y is +-1. Return a SolverResult.
 
-    ``state`` holds, to go on, the weights ``w``, and those that gave the lower bound with their band's half width.
+    ``state`` holds, to go on, the weights ``w``, and those that gave the lower bound with their band's half width, or
+    with the ``sums`` of their slopes where no band tells these.
     """
     if is_wide(X):
         centre = X.mean(axis=0, dtype=np.float64)
@@ -366,8 +368,11 @@ def _descend(run, problem, point, by_rows=None):
 
 def _settle(run, problem, point):
     """Return the next point by way of the few pairs in the band; None if they are many, or it brings too little."""
-    there = problem.settle(point, run.target) if problem.has_few_pairs(point) else None
-    if there is None or there.gap > SETTLED * run.gap:
+    if not (problem.has_few_pairs(point) and point.n_pairs < run.few_pairs):
+        return None
+    there = problem.settle(point, run.target)
+    if there is None or not there.gap <= SETTLED * run.gap:  # nor where it overflowed
+        run.few_pairs = FEWER * point.n_pairs
         if there is not None:
             run.see(there)
         return None
@@ -426,11 +431,12 @@ class _Run:
     """The best point and the best lower bound so far, their trace, and when to stop."""
 
     def __init__(self, problem, tol, max_iter):
-        self.at_zero, self.tol, self.max_iter = problem.at_zero, tol, max_iter
+        self.squared, self.at_zero, self.tol, self.max_iter = problem.squared, problem.at_zero, tol, max_iter
         self.trace, self.n_iter, self.idle = Trace(), 0, 0
         self.best, self.lower_bound = None, 0.0  # a = 0 is feasible
         self.last = None  # the point that the last iteration came to
-        self.bounding = None  # the point whose band gave the bound
+        self.bounding = None  # the point whose slopes gave the bound
+        self.few_pairs = np.inf  # settling is tried with fewer pairs than these
 
     @property
     def gap(self):
@@ -493,7 +499,7 @@ class _Run:
     def result(self, X, y):
         w, bounding = self.best.w, self.bounding
         state = {"w": w, "w_of_bound": bounding.w, "width": bounding.width}
-        if bounding.width == 0.0:  # slopes that the weights do not tell
+        if bounding.width == 0.0 and not self.squared:  # slopes that the weights do not tell, all in [0, 1]
             state["sums"] = bounding.band.of_few, bounding.band.of_many
         scores = row_scores(X, w)
         # sparse rows are not centred: their scores are rounded as they are

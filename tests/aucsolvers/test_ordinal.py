@@ -385,15 +385,37 @@ class TestSettledSlopes:
         there, after = problem.look(w, 0.0), 1.0 - problem_differences(problem) @ w
         crossed = ~before.inside & ((before.slopes > 0.5) != (after > 0.0))
         assert np.count_nonzero(crossed) > 0
-        already = set(zip(free.few, free.many, strict=True))
+        n = len(free.few)
         assert free.take_in_crossed(there)
-        taken = set(zip(free.few, free.many, strict=True)) - already
-        assert taken <= set(zip(*np.nonzero(crossed), strict=True))
-        assert len(taken) == min(max(LEAST_TAKEN, len(already)), np.count_nonzero(crossed))
-        least = min(abs(after[pair]) for pair in taken)
-        left = crossed.copy()
-        left[tuple(zip(*taken, strict=True))] = False
-        assert np.all(np.abs(after[left]) <= least)
+        taken = np.zeros_like(crossed)
+        taken[free.few[n:], free.many[n:]] = True
+        assert np.all(crossed[taken])
+        assert np.count_nonzero(taken) == len(free.few) - n == min(max(LEAST_TAKEN, n), np.count_nonzero(crossed))
+        assert np.abs(after[crossed & ~taken]).max(initial=0.0) <= np.abs(after[taken]).min()
+        np.testing.assert_array_equal(free.slopes[n:], before.slopes[free.few[n:], free.many[n:]])
+        self.assert_same_sums(free, point)
+
+    @pytest.mark.parametrize("seed", range(40))
+    def test_they_join_with_the_slope_that_they_had_though_u_is_rounded_to_the_other_side(self, seed):
+        """Whole numbers put pairs on the kink, where the sign of u, computed again, is chance."""
+        rng = np.random.default_rng(seed)
+        X, y = rng.integers(-1, 2, size=(24, 3)).astype(float), np.repeat([1.0, -1.0], [9, 15])
+        problem = module._pose(X, y, 0.1, "hinge")
+        point = problem.look(rng.integers(-3, 4, size=3) / 3.0, 0.05)
+        free, slopes = FreePairs.in_band(point), PairTwin(problem, point).slopes
+        free.take_in_crossed(problem.look(rng.integers(-3, 4, size=3) / 3.0, 0.0))
+        n = int(point.n_pairs)
+        np.testing.assert_array_equal(free.slopes[n:], np.round(slopes[free.few[n:], free.many[n:]]))
+        assert free.of_few.min() >= 0.0 and free.of_many.min() >= 0.0
+        assert np.all(free.of_few + np.bincount(free.few, minlength=9) <= 15)
+        assert np.all(free.of_many + np.bincount(free.many, minlength=15) <= 9)
+
+    def test_a_point_beyond_which_very_many_have_crossed_takes_in_none(self, monkeypatch):
+        _, _, problem, point = self.near_optimum(width=0.1)
+        free, there = FreePairs.in_band(point), problem.look(-3.0 * point.w, 0.0)
+        monkeypatch.setattr("aucsolvers._free_pairs.MOST_CROSSED", 10)
+        n = len(free.few)
+        assert not free.take_in_crossed(there) and len(free.few) == n
         self.assert_same_sums(free, point)
 
     def test_where_none_crosses_none_is_taken(self):
@@ -424,8 +446,42 @@ class TestSettledSlopes:
         run = module._Run(problem, 1e-9, 100)
         run.see(point)
         poor = replace(point, band_part=point.band_part + run.gap)
-        monkeypatch.setattr(module._Problem, "settle", lambda *args: poor)
-        assert module._settle(run, problem, point) is None and run.n_iter == 0
+        tried = []
+        monkeypatch.setattr(module._Problem, "has_few_pairs", lambda *args: True)
+        monkeypatch.setattr(module._Problem, "settle", lambda *args: tried.append(args) or poor)
+        for _ in range(3):  # nor tried again, until half of the pairs have left the band
+            assert module._settle(run, problem, point) is None and run.n_iter == 0
+        assert len(tried) == 1
+        module._settle(run, problem, problem.change_width(point, 0.02))
+        assert len(tried) == 2
+
+    def test_whole_numbers_have_the_certificate_that_they_deserve(self):
+        """Fixed pairs come to lie on the kink exactly; by the way that u was rounded, slopes of 2 were once taken."""
+        rows = "-1 1 -1|0 0 0|-1 1 1|0 0 1|-1 1 1|-1 -1 1|-1 0 -1|-1 -1 1|0 -1 0|0 -1 -1|-1 -1 1|1 0 0|0 0 -1|-1 -1 -1"
+        rows += "|1 -1 0|1 -1 0|1 -1 0|1 0 1|-1 0 1|0 0 1|0 -1 0|1 -1 1"
+        X = np.array([row.split() for row in rows.split("|")], dtype=float)
+        y = np.array([-1, -1, -1, -1, 1, -1, 1, -1, -1, 1, 1, -1, -1, -1, -1, -1, -1, 1, 1, -1, 1, 1])
+        model = SVMOR(0.0625).fit(X, y)
+        planes = SVMOR(0.0625, method="cutting_plane", tol=1e-7).fit(X, y)
+        assert abs(model.objective_ - planes.objective_) <= model.dual_gap_ + planes.dual_gap_
+
+    @pytest.mark.parametrize("seed", range(60))
+    def test_no_certificate_of_tied_rows_is_wrong(self, seed):
+        rng = np.random.default_rng(seed)
+        n, d = rng.integers(8, 40), rng.integers(1, 6)
+        X, y = rng.integers(-2, 3, size=(n, d)).astype(float), np.where(np.arange(n) < 3 + n // 4, 1, -1)
+        lams = 10.0 ** rng.uniform(-4, 0, size=4)
+        model = SVMOR(warm_start=True)
+        for lam in lams:
+            model.set_params(lam=lam).fit(X, y)
+            foreign = min(enumerated_objective(w, X, y, lam, "hinge") for w in self.good_weights(X, y, lam))
+            assert model.objective_ - model.dual_gap_ <= foreign + 1e-12
+
+    @staticmethod
+    def good_weights(X, y, lam):
+        """Weights near the optimum, found without settling: every P there is at least min P."""
+        for tol in (1e-4, 1e-7):
+            yield SVMOR(lam, method="cutting_plane", tol=tol).fit(X, y).coef_.ravel()
 
     @pytest.mark.filterwarnings("error")
     def test_slopes_of_a_tiny_lam_may_overflow(self):
@@ -917,6 +973,29 @@ class TestGoingOn:
             model = SVMOR(lam, loss=loss, warm_start=True).fit(X, y)
             gap, taken = model.dual_gap_, [model.fit(X, y).n_iter_ for _ in range(2)]
             assert taken == [0, 0] and model.dual_gap_ == pytest.approx(gap, rel=1e-3, abs=1e-15)
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_slopes_of_the_squared_hinge_are_none_of_the_hinge(self, method):
+        """They may be above 1, and no lower bound comes of them."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(40, 3))
+        y = np.where(X[:, 0] + 2 * rng.normal(size=40) > 0, 1, -1)
+        model = SVMOR(1e-2, loss="squared_hinge", method="cutting_plane", warm_start=True).fit(X, y)
+        model.set_params(loss="hinge", method=method).fit(X, y)
+        cold = SVMOR(1e-2, method=method).fit(X, y)
+        assert model.objective_ == pytest.approx(cold.objective_, rel=1e-6)
+
+    def test_slopes_that_no_band_tells_are_kept_for_rows_of_the_same_number(self):
+        X, y = load_breast_cancer(return_X_y=True)
+        X, y = scale(X), y == 0
+        model = SVMOR(1e-3, warm_start=True).fit(X, y)
+        assert model._state["width"] == 0.0
+        gap = model.dual_gap_
+        assert model.fit(X, y).n_iter_ == 0 and model.dual_gap_ == pytest.approx(gap, rel=1e-3, abs=1e-14)
+        for rows, labels in ((X[:-9], y[:-9]), (X, ~y), (X[::-1], y)):
+            again = clone(model).fit(X, y).fit(rows, labels)
+            cold = SVMOR(1e-3).fit(rows, labels)
+            assert again.objective_ == pytest.approx(cold.objective_, rel=2e-6)
 
     @pytest.mark.parametrize("loss", LOSSES)
     @pytest.mark.parametrize("method", METHODS)
