@@ -316,8 +316,9 @@ def cutting_planes(X, y, lam, loss, tol, max_iter, state=None):
 def _first_point(run, problem, state=None):
     """Show the run the point at w = 0, or, if P is no larger there, at the state's; return where to start from."""
     known = () if state is None else [problem.look(state["w"], state["width"]), problem.bounding_point(state)]
-    # weights of rows in other units may have a loss that is many times that of none
-    point = known[0] if known and known[0].objective <= problem.at_zero else problem.origin()
+    # weights of rows in other units may have a loss that is many times that of none; none need their widest band
+    is_start = bool(known) and known[0].w.any() and known[0].objective <= problem.at_zero
+    point = known[0] if is_start else problem.origin()
     for seen in (point, *known[1:]):
         run.see(seen)
     run.log()

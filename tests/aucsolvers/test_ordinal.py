@@ -974,6 +974,17 @@ class TestGoingOn:
             gap, taken = model.dual_gap_, [model.fit(X, y).n_iter_ for _ in range(2)]
             assert taken == [0, 0] and model.dual_gap_ == pytest.approx(gap, rel=1e-3, abs=1e-15)
 
+    def test_weights_of_0_that_a_point_without_a_band_certified_are_left_by_the_widest(self):
+        """Of rows of huge scale: the best weights found are none, and the bound is that of settled slopes."""
+        X, y = load_breast_cancer(return_X_y=True)
+        X, y = scale(X), y == 0
+        model = SVMOR(1e-3, warm_start=True).fit(X, y)
+        cold = model.objective_
+        assert model._state["width"] == 0.0
+        model._state["w"] = np.zeros(X.shape[1])
+        assert model.set_params(lam=9e-4).fit(X, y).n_iter_ > 0
+        assert model.objective_ < cold
+
     @pytest.mark.parametrize("method", METHODS)
     def test_slopes_of_the_squared_hinge_are_none_of_the_hinge(self, method):
         """They may be above 1, and no lower bound comes of them."""
