@@ -15,12 +15,12 @@ RIDGE = 1e-9  # relative, for free variables whose rows of K depend on each othe
 @kernel(error_model="numpy")
 def maximise_in_box(K, u, a, tol):
     """Improve a, and u with it, in place, until sum(max(0, u) - a u) is at most tol: what is missing is no more."""
-    least = np.empty(a.size)  # of K's diagonal, nowhere 0
+    diagonal = np.empty(a.size)
     for p in range(a.size):
-        least[p] = max(K[p, p], 1e-300)
+        diagonal[p] = max(K[p, p], 1e-300)  # to divide by
     for _ in range(ROUNDS):
         for _ in range(a.size):
-            missing, best, move = _best_move(least, u, a)
+            missing, best, move = _best_move(diagonal, u, a)
             if missing <= tol or move == 0.0:
                 return
             a[best] += move
