@@ -239,13 +239,15 @@ def two_labels(y):
 def two_whole_numbers(y):
     """Return the labels in y, ascending, if they are two whole numbers, and None if not.
 
-    They are seen without a sort, which takes longer than some solvers do.
+    They are seen without a sort, which takes longer than some solvers do, in two readings.
     """
     if y.ndim == 1 and y.size and y.dtype.kind in "biuf":
-        low, high = y.min(), y.max()
-        whole = -np.inf < low < high < np.inf and low == int(low) and high == int(high)
-        if whole and np.count_nonzero(y == low) + np.count_nonzero(y == high) == y.size:
-            return np.array([low, high], dtype=y.dtype)
+        is_first = y == y[0]
+        first, other = y[0], y[is_first.argmin()]  # the first row that differs, if one does
+        if np.count_nonzero(is_first) + np.count_nonzero(y == other) == y.size:
+            low, high = sorted((first, other))
+            if -np.inf < low < high < np.inf and low == int(low) and high == int(high):
+                return np.array([low, high], dtype=y.dtype)
     return None
 
 
