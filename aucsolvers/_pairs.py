@@ -7,7 +7,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from aucsolvers._rows import REDUCE, add, dot
+from aucsolvers._rows import REDUCE, dot
 
 # Only compiled code calls these. Sums and stores never share a loop, as in ``_rows`` and for its reasons.
 
@@ -107,7 +107,24 @@ def _compile_add_difference(rows, i, others, j, step, w):
             w[k] += step * (np.float64(rows[i, k]) - others[j, k])
 
     def csr(rows, i, others, j, step, w):
-        add(rows, i, step, w)
-        add(others, j, -step, w)
+        # a merge as well: what is equal in both rows, however large, leaves no rounding in w
+        data, indices, indptr = rows
+        other_data, other_indices, other_indptr = others
+        p, p_end = indptr[i], indptr[i + np.uint32(1)]
+        q, q_end = other_indptr[j], other_indptr[j + np.uint32(1)]
+        while p < p_end and q < q_end:
+            column, other_column = indices[p], other_indices[q]
+            z = 0.0
+            if column <= other_column:
+                z += data[p]
+                p += np.uint32(1)
+            if other_column <= column:
+                z -= other_data[q]
+                q += np.uint32(1)
+            w[min(column, other_column)] += step * z
+        for rest in range(p, p_end):
+            w[indices[rest]] += step * data[rest]
+        for rest in range(q, q_end):
+            w[other_indices[rest]] -= step * other_data[rest]
 
     return dense if isinstance(rows, types.Array) else csr

@@ -61,7 +61,8 @@ class OnlineScorer(LinearScorer):
         """Take in the next rows of a stream, in the order given; return self.
 
         The first call needs both labels, in y or in classes. After fit, it goes on from there. Neither shuffle, tol nor
-        max_iter plays a part. An interrupt leaves the stream as it was before the call.
+        max_iter plays a part. An interrupt leaves the stream as it was before the call. Sparse rows are summed up in
+        another order than dense ones: chunks of both kinds give the same up to rounding.
         """
         self.check_parameters()
         state = self._stream_to_go_on()

@@ -29,6 +29,7 @@ from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
 from aucsolvers._rows import REDUCE, as_rows, inner, own_arrays, row_scores, weighted_row_sum, zeros_in_lines
 from aucsolvers._transaction import all_or_nothing, transactional
+from aucsolvers._twofold import weighted_difference
 from aucsolvers.metrics import margin_violations
 
 logger = logging.getLogger(__name__)
@@ -40,6 +41,8 @@ AHEAD = 16  # visits between asking for a dual variable and using it: at least 1
 BAND_BYTES = 2**18  # of positive and negative rows together that rounds are held to: they stay in the cache meanwhile
 LEAST_BAND = 16  # rows: fewer in turn would be learnt by heart
 LINE = 8  # dual variables in a cache line
+LINES_AHEAD = 32
+TO_MULTIPLES = 1.5 * 2.0**26  # added to a dual variable and taken away again, it rounds that to a multiple of 2^-26
 
 # Kernels use numpy's error model: x/0 is inf, with no test for it at each division (6 of 30 ns an update).
 
@@ -470,10 +473,13 @@ def _first_epoch_points(k):
 
 
 def _primal_of(alpha, pos, neg, lam):
-    """Return w(alpha) and sum(alpha): sum_ij a_ij (x_i - x_j) needs only the sums over j and over i."""
-    of_pos, of_neg = np.zeros(pos.shape[0]), np.zeros(neg.shape[0])
+    """Return w(alpha) and sum(alpha): sum_ij a_ij (x_i - x_j) needs only the sums over j and over i.
+
+    They are twofold: equal rows of both classes have a_ij = 1, which may be far above all that moves w.
+    """
+    of_pos, of_neg = np.zeros((2, pos.shape[0])), np.zeros((2, neg.shape[0]))
     _add_sums(alpha, of_pos, of_neg)
-    pull = weighted_row_sum(pos, of_pos) - weighted_row_sum(neg, of_neg)
+    pull = weighted_difference(pos, of_pos, neg, of_neg)
     return np.divide(pull, lam * alpha.size, out=zeros_in_lines(pull.size)), float(of_pos.sum())
 
 
@@ -545,34 +551,49 @@ def _locate_drawn(rows, columns, n_pos, n_neg, pairs):
         columns[t] = _around((i if i < n_neg else np.int32(i % n_neg)) + line, n_neg)
 
 
-@kernel(fastmath=REDUCE)
+@kernel()
 def _add_sums(alpha, of_pos, of_neg):
-    """Add to of_pos and of_neg the sums of the dual variables of each positive and each negative: one reading."""
-    n_pos, n_neg = np.uint64(of_pos.size), np.uint64(of_neg.size)
-    here, there = np.zeros(LINE), np.zeros(n_neg + np.uint64(LINE))  # of a block: by place in the line, by s + place
+    """Add to of_pos and of_neg the sums of the dual variables of each positive and each negative: one reading.
+
+    They are twofold: in the first rows sums of multiples of 2^-26, which are exact, in the second of what is left.
+    """
+    n_pos, n_neg = np.uint64(of_pos.shape[1]), np.uint64(of_neg.shape[1])
+    # of a block: by place in the line, by s + place
+    here, there = np.zeros((2, LINE)), np.zeros((2, n_neg + np.uint64(LINE)))
     for first in range(np.uint64(0), n_pos, np.uint64(LINE)):
         block, m = first * n_neg, min(np.uint64(LINE), n_pos - first)
         if m == np.uint64(LINE):
             _add_lines(alpha, block, LINE, n_neg, here, there)  # of known length: unrolled
         else:
             _add_lines(alpha, block, m, n_neg, here, there)
-        for u in range(m):
-            of_pos[first + u] += here[u]
-            here[u] = 0.0
-        j = first % n_neg
-        for c in range(n_neg + m - np.uint64(1)):
-            of_neg[j] += there[c]
-            there[c] = 0.0
-            j = j + np.uint64(1) if j + np.uint64(1) < n_neg else np.uint64(0)
+        for part in range(2):
+            for u in range(m):
+                of_pos[part, first + u] += here[part, u]
+                here[part, u] = 0.0
+            j = first % n_neg
+            for c in range(n_neg + m - np.uint64(1)):
+                of_neg[part, j] += there[part, c]
+                there[part, c] = 0.0
+                j = j + np.uint64(1) if j + np.uint64(1) < n_neg else np.uint64(0)
 
 
-@kernel(fastmath=REDUCE)
+@kernel()
 def _add_lines(alpha, block, m, n_neg, here, there):
-    """Add the n_neg lines of m dual variables from ``block`` on: place u of line s to here[u] and there[s + u]."""
+    """Add the n_neg lines of m dual variables from ``block`` on: place u of line s to here[u] and there[s + u].
+
+    They come from memory in order, and yet in half the time if they are asked for.
+    """
+    coming = alpha.ctypes.data + np.int64(8) * np.int64(block + np.uint64(LINES_AHEAD * LINE))
     for s in range(n_neg):
+        prefetch_line(coming)
+        coming += np.int64(8) * np.int64(m)
         for u in range(np.uint64(m)):
-            here[u] += alpha[block + np.uint64(m) * s + u]
-            there[s + u] += alpha[block + np.uint64(m) * s + u]
+            value = alpha[block + np.uint64(m) * s + u]
+            main = (value + TO_MULTIPLES) - TO_MULTIPLES
+            here[0, u] += main
+            here[1, u] += value - main
+            there[0, s + u] += main
+            there[1, s + u] += value - main
 
 
 @kernel()

@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -299,10 +300,14 @@ class TestCertificate:
     @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (8, 8), (8, 3), (16, 7), (100, 6), (30, 70), (64, 1000)])
     def test_sums_of_the_dual_variables(self, shape):
         alpha = np.random.default_rng(0).random(shape)
-        of_pos, of_neg = np.zeros(shape[0]), np.zeros(shape[1])
+        of_pos, of_neg = np.zeros((2, shape[0])), np.zeros((2, shape[1]))
         module._add_sums(in_lines(alpha), of_pos, of_neg)
-        np.testing.assert_allclose(of_pos, alpha.sum(axis=1), rtol=1e-13)
-        np.testing.assert_allclose(of_neg, alpha.sum(axis=0), rtol=1e-13)
+        for (main, rest), axis in ((of_pos, 1), (of_neg, 0)):
+            exact = (alpha * 2.0**60).astype(np.int64).astype(object).sum(axis=axis)  # of numbers below 1: no rounding
+            assert (main * 2.0**26 == np.round(main * 2.0**26)).all()
+            np.testing.assert_array_less(abs(rest), 2.0**-26 * max(shape))
+            left = [Fraction(m) + Fraction(r) - Fraction(e, 2**60) for m, r, e in zip(main, rest, exact, strict=True)]
+            assert max(map(abs, left)) <= 1e-21 * max(shape)
 
 
 class TestOptimum:
@@ -389,6 +394,21 @@ class TestEstimators:
         dense, thin = (solver(lam=1e-2, tol=1e-2, random_state=0).fit(data, y) for data in (X, stored))
         np.testing.assert_allclose(thin.coef_, dense.coef_, rtol=1e-9)
         np.testing.assert_array_equal(thin.predict(stored), dense.predict(X))
+
+    @pytest.mark.parametrize("solver", SOLVERS)
+    @pytest.mark.parametrize("scale, lam", [(1e6, 1e-6), (1e8, 1e-8)])
+    def test_rows_of_both_classes_move_nothing_in_any_storage(self, solver, scale, lam):
+        """Equal rows have a dual variable of 1, which may be 1e20 times the others; one column is the same in all."""
+        X, y = small(8, 30, 5)
+        X[:3], X[:, 2] = X[-3:], 1.0
+        dense, thin = (
+            solver(lam, tol=0.0, max_iter=2, random_state=0).fit(form(scale * X), y)
+            for form in (np.asarray, sparse.csr_array)
+        )
+        np.testing.assert_allclose(thin.coef_, dense.coef_, rtol=1e-9, atol=1e-12 * abs(dense.coef_).max())
+        # features in other units: the same problem
+        scaled = solver(lam / scale**2, tol=0.0, max_iter=2, random_state=0).fit(X, y)
+        np.testing.assert_allclose(dense.objective_, scaled.objective_, rtol=1e-9)
 
     def test_unsorted_and_repeated_columns_are_understood_and_left_alone(self):
         # row 0 is (2, 3) written as 3 at column 1, then 1 + 1 at column 0

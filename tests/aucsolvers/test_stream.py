@@ -222,6 +222,16 @@ class TestEstimators:
         np.testing.assert_array_equal(thin.predict(X), dense.predict(X))
 
     @every
+    def test_rows_of_both_classes_and_large_columns_leave_no_rounding(self, model):
+        """What two rows have in common moves no pairwise solver, whichever storage it comes in."""
+        if isinstance(model, SOLAM | UniExp):
+            pytest.skip("its steps are along rows, not along their differences")
+        X, y = arriving(60)
+        X[np.flatnonzero(y > 0)[:5]], X[:, 1] = X[np.flatnonzero(y < 0)[:5]], 1.0
+        dense, thin = (clone(model).set_params(lam=1e-6).fit(storage(1e6 * X), y) for storage in STORAGES)
+        np.testing.assert_allclose(thin.coef_, dense.coef_, rtol=1e-9, atol=1e-12 * abs(dense.coef_).max())
+
+    @every
     def test_equal_seeds_give_equal_bits(self, model):
         X, y = arriving(200)
         np.testing.assert_array_equal(clone(model).fit(X, y).coef_, clone(model).fit(X, y).coef_)
