@@ -1,5 +1,7 @@
 """Geometric under-sampling: keep majority rows near an SVM's hyperplane more often than remote ones."""
 
+from typing import ClassVar
+
 import numpy as np
 from imblearn.under_sampling.base import BaseCleaningSampler
 from imblearn.utils import check_sampling_strategy
@@ -64,7 +66,7 @@ class GeometricUnderSampler(BaseCleaningSampler):
         classes: ours, and scikit-learn's LinearSVC, SVC and NuSVC with any kernel but a precomputed or callable one. A
         clone of it is fitted. To use a model that is already fitted, pass ``sklearn.frozen.FrozenEstimator(model)``.
         Features are taken as they are: put the scaler *before* the sampler in the pipeline.
-    sampling_strategy : str, list or callable, default="auto"
+    sampling_strategy : str or list, default="auto"
         Which classes to sample, as for imbalanced-learn's cleaning methods; "auto" is all but the minority.
     random_state : None, int, RandomState or Generator, default=None
         Spawns independent streams for the estimator (if its own ``random_state`` is None) and for the draw.
@@ -131,7 +133,12 @@ class GeometricUnderSampler(BaseCleaningSampler):
     ('u1', 5.0, array([0.25, 0.5 , 0.75, 1.  ]), np.int64(8))
     """
 
-    # Not BaseUnderSampler, whose contract is a given number of rows per class: here chance decides how many go.
+    # Not BaseUnderSampler, whose contract is a given number of rows per class: here chance decides how many go. Its
+    # callables are not taken: imbalanced-learn asks them for numbers of rows, which it then refuses.
+    _parameter_constraints: ClassVar = {
+        name: [kind for kind in kinds if kind is not callable]
+        for name, kinds in BaseCleaningSampler._parameter_constraints.items()
+    }
 
     def __init__(
         self,

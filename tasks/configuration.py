@@ -194,7 +194,7 @@ class MethodConfig(Strict):
             return data
         parts = catalogue.split_name(data["solver"])
         for part in ("sampler", "kernel"):
-            if part in parts and data.get(part, "none") != "none":
+            if part in parts and part in data:
                 raise ValueError(
                     f"Expected one {part}, got '{parts[part]}' in solver '{data['solver']}' and {part} '{data[part]}'. "
                     f"Write solver: {parts['solver']}."

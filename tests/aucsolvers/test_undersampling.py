@@ -481,7 +481,7 @@ def test_arrays_that_skip_the_checks_are_sampled_as_those_that_do_not(form, dtyp
 
 
 @pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist])
-@pytest.mark.parametrize("strategy", [None, (0,), {0}, 2.0, "some"])
+@pytest.mark.parametrize("strategy", [None, (0,), {0}, 2.0, "some", np.unique])
 def test_a_bad_strategy_is_told_of_by_name_whatever_the_rows_come_in(form, strategy):
     X, y = at_distances(np.linspace(1, 5, 40), 5)
     with pytest.raises(ValueError, match="sampling_strategy"):

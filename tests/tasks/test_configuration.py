@@ -168,6 +168,10 @@ def test_the_resolved_config_reads_back_as_itself():
         ({"methods": [{"solver": "gaussian+sdcd", "kernel": "polynomial"}]}, ["one kernel", "kernel 'polynomial'"]),
         ({"methods": [{"solver": "zovr", "params": {"certify": "no"}}]}, ["certify to be True or False, got 'no'"]),
         ({"methods": [{"solver": "u1_zovr", "sampler": "u2"}]}, ["one sampler", "'u1' in solver 'u1_zovr'"]),
+        (
+            {"methods": [{"solver": "u1_zovr", "sampler": "none"}]},
+            ["one sampler", "sampler 'none'. Write"],
+        ),
         ({"methods": [{"solver": "sdcd", "kernel": "rbf"}]}, ["got 'rbf'", "Did you mean 'gaussian'?"]),
         ({"methods": ["SVC"]}, ["or an import path; got 'SVC'", "by its import path, 'sklearn.svm.SVC'"]),
         ({"methods": ["u2+randomforestclassifier"]}, ["'sklearn.ensemble.RandomForestClassifier'"]),
