@@ -7,6 +7,7 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -95,22 +96,25 @@ class BinaryScorer(FormerNames, ClassifierMixin, BaseEstimator):
 
         With read=False the values of a dense X may be left unread, nan and all: the caller has to see to them.
         """
-        X, y, labels = self._validate_arrays(X, y, read)
-        self.classes_ = two_labels(y) if labels is None else labels
-        return X, y == self.classes_[1]
+        X, y, seen = self._validate_arrays(X, y, read)
+        if seen is None:
+            self.classes_ = two_labels(y)
+            return X, y == self.classes_[1]
+        self.classes_, positive = seen
+        return X, positive
 
     def _validate_arrays(self, X, y, read=True, reset=True):
-        """Return X, C-ordered or CSR, and y, checked, and their labels if these are two whole numbers, or None.
+        """Return X, C-ordered or CSR, and y, checked, and their SeenLabels if these are two whole numbers, or None.
 
         Arrays that are to be taken as they are skip scikit-learn's checks, which cost more than a fit to few rows, and
         read sparse ones twice.
         """
         X = as_writable(well_formed(X))
-        labels = plain_labels(X, y, None if reset else self.classes_)
-        is_known = labels is not None and (reset or _has_known_columns(self, X))
+        seen = plain_labels(X, y, None if reset else self.classes_)
+        is_known = seen is not None and (reset or _has_known_columns(self, X))
         if is_known and (not (read or sparse.issparse(X)) or squares_are_small(X)):
             know_columns(self, X)
-            return X, y, labels
+            return X, y, seen
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", reset=reset)
         X = as_writable(X)
         check_squares(X)
@@ -189,8 +193,15 @@ def know_columns(estimator, X):
     vars(estimator).pop("feature_names_in_", None)  # of an earlier fit, to a frame
 
 
+class SeenLabels(NamedTuple):
+    """The labels of some rows, ascending, and where they are two, which rows have the second."""
+
+    values: np.ndarray
+    positive: np.ndarray | None = None
+
+
 def plain_labels(X, y, known=None):
-    """Return y's two labels if scikit-learn's checks would hand back X and y unchanged if X's values pass, or None.
+    """Return y's SeenLabels if scikit-learn's checks would hand back X and y unchanged if X's values pass, or None.
 
     Of a stream whose labels are ``known`` already, rows may come that all have one of them.
     """
@@ -199,7 +210,7 @@ def plain_labels(X, y, known=None):
     if known is not None and y.dtype == known.dtype and y.dtype.kind in "biuf":
         of_one = known[known == y[0]]
         if len(of_one) and (y == of_one).all():
-            return of_one
+            return SeenLabels(of_one)
     return two_whole_numbers(y)
 
 
@@ -218,9 +229,9 @@ def _are_plain(X, dtype):
 
 def two_labels(y):
     """Return the two labels in y, ascending, or say what is wrong with it."""
-    labels = two_whole_numbers(y)
-    if labels is not None:
-        return labels
+    seen = two_whole_numbers(y)
+    if seen is not None:
+        return seen.values
     if np.size(y) == 0:
         raise ValueError("Expected two classes, got no rows: there is nothing to rank.")
     check_classification_targets(y)
@@ -237,17 +248,18 @@ def two_labels(y):
 
 
 def two_whole_numbers(y):
-    """Return the labels in y, ascending, if they are two whole numbers, and None if not.
+    """Return the SeenLabels of y if they are two whole numbers, and None if not.
 
-    They are seen without a sort, which takes longer than some solvers do, in two readings.
+    It takes two readings, no sort, which takes longer than some solvers do.
     """
     if y.ndim == 1 and y.size and y.dtype.kind in "biuf":
-        is_first = y == y[0]
-        first, other = y[0], y[is_first.argmin()]  # the first row that differs, if one does
-        if np.count_nonzero(is_first) + np.count_nonzero(y == other) == y.size:
-            low, high = sorted((first, other))
+        first, has_first = y[0], y == y[0]
+        other = y[has_first.argmin()]  # of the first row that differs, if one does
+        has_other = y == other
+        if np.count_nonzero(has_first) + np.count_nonzero(has_other) == y.size:
+            low, high, positive = (first, other, has_other) if first < other else (other, first, has_first)
             if -np.inf < low < high < np.inf and low == int(low) and high == int(high):
-                return np.array([low, high], dtype=y.dtype)
+                return SeenLabels(np.array([low, high], dtype=y.dtype), positive)
     return None
 
 

@@ -116,10 +116,10 @@ class OnlineScorer(LinearScorer):
 
     def _validate_chunk(self, X, y, classes, first):
         """Return X, C-ordered or CSR, and y as an array of ±1.0; set ``classes_`` if the stream begins here."""
-        X, y, labels = self._validate_arrays(X, y, reset=first)
-        if labels is None:
+        X, y, seen = self._validate_arrays(X, y, reset=first)
+        if seen is None:
             check_classification_targets(y)
-            labels = np.unique(y)
+        labels = np.unique(y) if seen is None else seen.values
         known = self.classes_ if not first else labels if classes is None else _distinct(classes)
         if len(known) != 2:
             raise ValueError(f"Expected two classes, got {known.tolist()}. Name both with classes= in the first call.")

@@ -43,6 +43,7 @@ LARGEST_CHOLESKY = 4096  # features that "auto" factors: the matrix then takes 1
 FACTORED_AT_ONCE = 256  # features, however few the rows are: in less time than most conjugate gradients take
 MAX_REFINEMENTS = 5
 OBJECTIVE_KNOWN_TO = 1e-11  # beside Q(0) = 1/2
+EPSILON = float(np.finfo(np.float64).eps)
 CENTRE_ROWS = 256  # about so many, evenly spaced, tell where the rows are
 
 
@@ -217,7 +218,7 @@ def solve_by_cholesky(moments, X, positive, lam, tol, max_iter, trace=None, n_it
     # 1. the usual case: the moments certify w, and the rows are read once more, for their scores; not where these
     # would be rounded to less than the objective is to be known to
     gap = moments.gap_bound(hessian, w, lam)
-    offset = np.finfo(np.float64).eps * float(np.abs(moments.centre) @ np.abs(w))
+    offset = EPSILON * float(np.abs(moments.centre) @ np.abs(w))
     if gap <= tol and offset <= OBJECTIVE_KNOWN_TO:
         ranking = _Scores(X, positive, w)
         area, threshold = ranking.auc_and_threshold()
@@ -371,32 +372,45 @@ def class_moments(X, positive):
     products with the others are the means.
     """
     n, d = X.shape
-    n_pos, centre = np.count_nonzero(positive), _centre(X)
-    block, total = room_for(n, d + 2)
-    _add_products(X, positive.view(np.uint8), centre, np.sqrt([1.0 / (n - n_pos), 1.0 / n_pos]), block, total)
-    means, square = total[d : d + 2, :d].copy(), float(total.diagonal()[:d].sum())
-    spread = np.empty((d, d))
-    _take_means(total, means, spread)
+    centre, means, spread, size, at_once = _gather_moments(X, positive.view(np.uint8))
     # a sum of m terms has a relative error of at most m/2 eps; 8 sums and products in a row, generously counted
-    longest = block.shape[1] + n / block.shape[1] + d
-    return Moments(centre, means, spread.T, np.sqrt(square), n, 4.0 * longest * np.finfo(np.float64).eps)
+    longest = at_once + n / at_once + d
+    return Moments(centre, means, spread.T, size, n, 4.0 * longest * EPSILON)
 
 
-def _centre(X):
-    """Return a point among the rows of dense X: differences of rows do not see it, their rounding errors do."""
-    centre = np.zeros(X.shape[1])
-    _add_every(X, 1 + X.shape[0] // CENTRE_ROWS, centre)
-    return centre
+# Inlined, those that this one calls: as in _gram.py.
 
 
 @kernel(error_model="numpy")
-def _add_every(rows, step, centre):
+def _gather_moments(rows, group):
+    """Return centre, means, spread (lower triangle) and size of Moments, and how many rows were multiplied at once."""
+    n, d = rows.shape
+    n_pos = 0
+    for i in range(n):
+        n_pos += group[i]
+    centre = _centre(rows)
+    block, total = room_for(n, d + 2)
+    _add_products(rows, group, centre, np.sqrt(np.array([1.0 / (n - n_pos), 1.0 / n_pos])), block, total)
+    means, square = total[d : d + 2, :d].copy(), 0.0
+    for f in range(d):
+        square += total[f, f]
+    spread = np.empty((d, d))
+    _take_means(total, means, spread)
+    return centre, means, spread, np.sqrt(square), block.shape[1]
+
+
+@kernel(error_model="numpy", forceinline=True)
+def _centre(rows):
+    """Return a point among dense rows: their differences do not see it, the rounding errors of these do."""
+    centre = np.zeros(rows.shape[1])
+    step = 1 + rows.shape[0] // CENTRE_ROWS
     share = 1.0 / (1 + (rows.shape[0] - 1) // step)
     for i in range(0, rows.shape[0], step):
         add(rows, np.uint32(i), share, centre)
+    return centre
 
 
-@kernel(fastmath={"contract"})
+@kernel(fastmath={"contract"}, forceinline=True)
 def _add_products(rows, group, centre, scale, block, total):
     """Add Z'Z to the lower triangle of total, Z being the rows less the centre and the indicators of both groups.
 
@@ -429,7 +443,7 @@ def _add_products(rows, group, centre, scale, block, total):
         add_lower(block, d, total)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _take_means(total, means, spread):
     """Set the lower triangle of spread to total less the products of the means."""
     for f in range(spread.shape[0]):
