@@ -7,9 +7,10 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from aucsolvers._jit import kernel
 from aucsolvers._rows import REDUCE, dot
 
-# Only compiled code calls these. Sums and stores never share a loop, as in ``_rows`` and for its reasons.
+# Only compiled code calls these five. Sums and stores never share a loop, as in ``_rows`` and for its reasons.
 
 
 def dot_difference(rows, i, others, j, w):
@@ -63,14 +64,7 @@ def _compile_squared_distance(rows, i, others, j):
         q, q_end = other_indptr[j], other_indptr[j + np.uint32(1)]
         total = 0.0
         while p < p_end and q < q_end:
-            column, other_column = indices[p], other_indices[q]
-            z = 0.0
-            if column <= other_column:
-                z += data[p]
-                p += np.uint32(1)
-            if other_column <= column:
-                z -= other_data[q]
-                q += np.uint32(1)
+            _, z, p, q = _next_entry(data, indices, p, other_data, other_indices, q)
             total += z * z
         for rest in range(p, p_end):
             total += np.float64(data[rest]) * data[rest]
@@ -113,18 +107,26 @@ def _compile_add_difference(rows, i, others, j, step, w):
         p, p_end = indptr[i], indptr[i + np.uint32(1)]
         q, q_end = other_indptr[j], other_indptr[j + np.uint32(1)]
         while p < p_end and q < q_end:
-            column, other_column = indices[p], other_indices[q]
-            z = 0.0
-            if column <= other_column:
-                z += data[p]
-                p += np.uint32(1)
-            if other_column <= column:
-                z -= other_data[q]
-                q += np.uint32(1)
-            w[min(column, other_column)] += step * z
+            column, z, p, q = _next_entry(data, indices, p, other_data, other_indices, q)
+            w[column] += step * z
         for rest in range(p, p_end):
             w[indices[rest]] += step * data[rest]
         for rest in range(q, q_end):
             w[other_indices[rest]] -= step * other_data[rest]
 
     return dense if isinstance(rows, types.Array) else csr
+
+
+@kernel(forceinline=True)
+def _next_entry(data, indices, p, other_data, other_indices, q):
+    """Return column and value of the first entry from places p and q on of one sorted row less another, and the next
+    places.
+    """
+    column, other_column, z = indices[p], other_indices[q], 0.0
+    if column <= other_column:
+        z += data[p]
+        p += np.uint32(1)
+    if other_column <= column:
+        z -= other_data[q]
+        q += np.uint32(1)
+    return min(column, other_column), z, p, q

@@ -1,4 +1,4 @@
-"""Differences of weighted sums of rows in twice a double's precision: where much cancels, no rounding is left.
+"""Differences of weighted sums of rows in twice a double's precision: what cancels leaves 1e-31 of itself at most.
 
 A sum is kept as ``total + low``, low being what rounding has taken from total: of a sum of two numbers and of a product
 that is a number of its own (Dekker 1971). None of the kernels may re-order or contract.

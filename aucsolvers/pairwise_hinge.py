@@ -41,7 +41,7 @@ AHEAD = 16  # visits between asking for a dual variable and using it: at least 1
 BAND_BYTES = 2**18  # of positive and negative rows together that rounds are held to: they stay in the cache meanwhile
 LEAST_BAND = 16  # rows: fewer in turn would be learnt by heart
 LINE = 8  # dual variables in a cache line
-LINES_AHEAD = 32
+LINES_AHEAD = 32  # lines between asking for one and adding it up
 TO_MULTIPLES = 1.5 * 2.0**26  # added to a dual variable and taken away again, it rounds that to a multiple of 2^-26
 
 # Kernels use numpy's error model: x/0 is inf, with no test for it at each division (6 of 30 ns an update).

@@ -146,8 +146,8 @@ class LinearSVM(LinearScorer):
     objective_ : float
         P at the solution, intercept included in the norm.
     dual_gap_ : float
-        P(w) - D(alpha) >= P(w) - min P: the certificate, up to the rounding of scores: for rows of a length of 1e8 that
-        was some 1e-10 of P.
+        P(w) - D(alpha) >= P(w) - min P: the certificate, up to the rounding of scores: for rows 1e8 away from 0 some
+        1e-10 of P.
     gap_unit_ : float
         P(0) = sum_i C_i, or 1 where that is less: in units of it, gaps of different data compare.
     n_iter_ : int

@@ -62,10 +62,10 @@ class GMeanThreshold(PassesNothingOn, BinaryScorer):
     -----
     A pairwise loss does not see a constant that is added to all scores, and in a narrow kernel a row weighs the more in
     its own score, the fewer rows there are. So each fold's scores are shifted and stretched: its model and
-    ``estimator_`` have one median and one standard deviation on the rows that are not left out, with those that a
-    sampler dropped of them, or, behind KernelFeatures, on those that are landmarks of neither, if there are at least 5:
-    a narrow kernel knows its landmarks by heart and others hardly, and of fewer rows they are a larger part. (Not
-    behind a sampler that is asked again: the rows that it dropped are no landmarks either, and tell enough.)
+    ``estimator_`` have one median and one standard deviation on the rows of the other folds (with those that a sampler
+    which is asked again dropped of them) or, behind KernelFeatures, on those that are landmarks of neither, if there
+    are at least 5: a narrow kernel knows its landmarks by heart and others hardly, and of fewer rows they are a larger
+    part. (Not behind a sampler that is asked again: the rows that it dropped are no landmarks either, and tell enough.)
     Probabilities are taken as they are.
 
     Cost: one fit and ``n_folds`` fits without a fold, of sampler and model. GeometricUnderSampler's width of a Gaussian
@@ -235,7 +235,7 @@ def left_out_scores(usual, splits, found, are_probabilities=False):
     """Return each row's score by the model of its split, in the unit of ``usual``, the Scores of a model of all rows.
 
     ``splits`` are pairs of rows fitted on and rows left out, ``found`` all rows' Scores by the model of each. They are
-    shifted and stretched to the median and standard deviation of ``usual`` on the rows that are not left out or, behind
+    shifted and stretched to the median and standard deviation of ``usual`` on the rows of the other splits or, behind
     kernel features, on those that are landmarks of neither. Probabilities have one unit: stretched, they would leave
     [0, 1], and the cut with them.
     """

@@ -8,6 +8,7 @@ from imblearn.utils import check_sampling_strategy
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.svm import SVC
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import CONVERGED, know_columns, plain_labels, validate_rows
@@ -133,11 +134,11 @@ class GeometricUnderSampler(BaseCleaningSampler):
     ('u1', 5.0, array([0.25, 0.5 , 0.75, 1.  ]), np.int64(8))
     """
 
-    # Not BaseUnderSampler, whose contract is a given number of rows per class: here chance decides how many go. Its
-    # callables are not taken: imbalanced-learn asks them for numbers of rows, which it then refuses.
+    # Not BaseUnderSampler, whose contract is a given number of rows per class: here chance decides how many go.
+
+    # what imbalanced-learn takes from a cleaning method: its own list has more, all of which it refuses later
     _parameter_constraints: ClassVar = {
-        name: [kind for kind in kinds if kind is not callable]
-        for name, kinds in BaseCleaningSampler._parameter_constraints.items()
+        "sampling_strategy": [StrOptions({"auto", "majority", "not minority", "not majority", "all"}), list]
     }
 
     def __init__(

@@ -204,8 +204,8 @@ def _fit_neighbours(sampler: Any, y: np.ndarray, method: MethodConfig) -> None:
     if rare < 1 + others:
         raise ValueError(
             f"Expected two rows of either class for sampler '{method.sampler}', which makes rows between neighbours, "
-            f"got one among the {len(y)} of a division. Take sampler random or mwmote, or more folds, which leave "
-            "more rows to fit to. Inner divisions can be done without: `validation: {threshold: training}`, "
+            f"got one among the {len(y)} of a division. Take sampler random or mwmote, or raise folds and inner_folds, "
+            "for more rows to fit to. Inner divisions can be done without: `validation: {threshold: training}`, "
             f"{'no probabilities, ' if method.probabilities else ''}and one value of each parameter."
         )
     if name not in method.sampler_settings:

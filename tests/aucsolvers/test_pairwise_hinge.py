@@ -309,6 +309,21 @@ class TestCertificate:
             left = [Fraction(m) + Fraction(r) - Fraction(e, 2**60) for m, r, e in zip(main, rest, exact, strict=True)]
             assert max(map(abs, left)) <= 1e-21 * max(shape)
 
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    def test_w_is_that_of_exact_arithmetic_though_nearly_all_of_it_cancels(self, form):
+        """Pairs of equal rows have a dual variable of 1, others of some 1e-12, and features are 1e8."""
+        rng = np.random.default_rng(0)
+        pos = 1e8 * rng.normal(size=(9, 3))
+        neg = np.vstack([pos[:5], 1e8 * rng.normal(size=(6, 3))])
+        alpha = 1e-12 * rng.random((9, 11))
+        alpha[range(5), range(5)] = 1.0
+        w, total = module._primal_of(in_lines(alpha), form(pos), form(neg), 1.0)
+        weights, x, z = map(np.vectorize(Fraction), (alpha, pos, neg))
+        exact = (weights.sum(axis=1) @ x - weights.sum(axis=0) @ z) / 99
+        np.testing.assert_allclose(w[:3], exact.astype(float), rtol=1e-12)
+        assert total == pytest.approx(float(weights.sum()), rel=1e-15)
+        assert total > 5.0
+
 
 class TestOptimum:
     @pytest.mark.parametrize("order", ORDERS)

@@ -172,6 +172,7 @@ def test_the_resolved_config_reads_back_as_itself():
             {"methods": [{"solver": "u1_zovr", "sampler": "none"}]},
             ["one sampler", "sampler 'none'. Write"],
         ),
+        ({"methods": [{"solver": "gaussian+sdcd", "kernel": "none"}]}, ["one kernel", "Write solver: sdcd."]),
         ({"methods": [{"solver": "sdcd", "kernel": "rbf"}]}, ["got 'rbf'", "Did you mean 'gaussian'?"]),
         ({"methods": ["SVC"]}, ["or an import path; got 'SVC'", "by its import path, 'sklearn.svm.SVC'"]),
         ({"methods": ["u2+randomforestclassifier"]}, ["'sklearn.ensemble.RandomForestClassifier'"]),

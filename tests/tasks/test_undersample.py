@@ -444,7 +444,7 @@ def test_auto_goes_by_the_rarer_class_whichever_is_positive(ratio, scheme):
 def test_a_single_row_has_no_neighbours_and_it_is_said(sampler):
     rows = blobs(60, 59).rows(np.arange(1, 60))
     assert (rows.y > 0).sum() == 1
-    words = f"Expected two rows of either class for sampler '{sampler}'.* Take sampler random or mwmote, or more folds"
+    words = f"Expected two rows of either class for sampler '{sampler}'.* Take sampler random or mwmote, or raise folds"
     with pytest.raises(ValueError, match=words) as told:
         drawn(rows, sampler)
     assert "`, and one value of each parameter" in str(told.value)
