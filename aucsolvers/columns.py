@@ -111,7 +111,11 @@ def asked_for(kind, name, value):
         got = f"the number {value}" if isinstance(value, Number) else f"{value!r}"[:60]
         return f"a text in column '{name}', as in training, got {got}. Write the column as texts, spelt as in training."
     text = str(value).strip()
-    remedy = "Give times as seconds since 1970-01-01 UTC, or write Parquet" if _DATE.fullmatch(text) else "Mend it"
+    remedy = "Mend it"
+    if _DATE.fullmatch(text):
+        remedy = "Give times as seconds since 1970-01-01 UTC, or write Parquet"
+    elif NUMBER.fullmatch(text.replace(",", "")):
+        remedy = "Write it without commas"
     return (
         f"a finite number in column '{name}', as in training, got '{text[:60]}'. {remedy}, or leave the cell empty if "
         "it is missing."

@@ -78,12 +78,12 @@ class OPAUC(OnlineScorer):
 
     Notes
     -----
-    A row costs O(d^2), or O(d rank), also for CSR. Memory is 16 d^2 or 16 d rank bytes, twice that while
-    ``partial_fit`` goes on. Means and covariances are updated by Welford's recurrence, m S <- (m - 1) S +
-    (m - 1)/m D D' with D the row's distance from the mean of the m - 1 before it, which does not cancel for features
-    far from 0; a sketch adds sqrt((m - 1)/m) D r' with r ~ N(0, I/rank) instead, so that its square is m S in
-    expectation. The result does not depend on how a stream is cut into chunks, to the last bit. The same seed gives the
-    same bits.
+    A row costs O(d^2), or O(d rank), also for CSR. Memory is 16 d^2 bytes or, with a block of random numbers, 16 rank
+    (d + 4096): a sketch is for d of thousands. ``partial_fit`` takes twice that meanwhile. Means and covariances are
+    updated by Welford's recurrence, m S <- (m - 1) S + (m - 1)/m D D' with D the row's distance from the mean of the
+    m - 1 before it, which does not cancel for features far from 0; a sketch adds sqrt((m - 1)/m) D r' with
+    r ~ N(0, I/rank) instead, so that its square is m S in expectation. The result does not depend on how a stream is
+    cut into chunks, to the last bit. The same seed gives the same bits.
 
     References
     ----------
@@ -155,9 +155,10 @@ def _check_covariance_bytes(n_features, columns, sketched, limit):
         rank = min(USUAL_RANK, limit // sketch)
         sketches = f"rank={rank} (random sketches of {rank * sketch} bytes), " if rank else ""
         raise ValueError(
-            f"Expected covariances of at most max_bytes={limit} bytes, got 2 x {n_features} x {columns} "
-            f"float64, which need {needed} bytes. Use {sketches if rank < columns else ''}SOLAM (same objective, O(d) "
-            "memory), or raise max_bytes if the memory is there."
+            f"Expected covariances of at most max_bytes={limit} bytes, got 2 x {n_features} x {columns} float64, which "
+            f"need {needed} bytes{' with their random numbers' if sketched else ''}. Use "
+            f"{sketches if rank < columns else ''}SOLAM (same objective, O(d) memory), or raise max_bytes if there is "
+            "the memory."
         )
 
 

@@ -52,7 +52,7 @@ def rollback_command(model: str, reason: str) -> None:
     interrupted = registry.pending(store.ledger())
     client, ledger = _open(model)
     version = registry.rolled_back(client, model, interrupted) or registry.rollback(client, ledger, model, reason)
-    Console().print(f"champion {model}/{version.number}, as before", highlight=False)
+    Console().print(f"champion {model}/{version.number}, which was it before", highlight=False)
 
 
 def delete_command(version: str, reason: str) -> None:

@@ -64,6 +64,8 @@ def retrain(config: RetrainConfig, force: bool = False, replace_champion: bool =
             check_files(champion)
             record_other_bytes(client, versions[-1], prepared.dataset)
             reason = "data, config and code are those of the newest version: nothing to train"
+            if champion is not None and champion.number != versions[-1].number:
+                reason += f". That is {_name(versions[-1])}, which does not serve; --force trains it again"
             run_logger().info("%s: skipped: %s", config.model, reason)
             return Outcome(config.model, reason, champion)
         cause = cause or "it was asked for"

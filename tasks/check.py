@@ -750,9 +750,12 @@ def text_column(name: str, column: pd.Series, time: str | None = None) -> Findin
     count = len(values)
     words = [value for value in values if not NUMBER.fullmatch(value)]
     if 0 < len(words) < FEW_WORDS * count:
+        remedy = "Mend those, or leave the cells empty if they are missing"
+        if _is_dressed_number(words[0]):
+            remedy = "Write those plainly too: 1234.5"
         message = (
             f"Column '{name}' is read as text because of values such as '{words[0][:40]}', but all the others of its "
-            f"{count:,} different values are numbers. Mend those, or leave the cells empty if they are missing."
+            f"{count:,} different values are numbers. {remedy}."
         )
         return Finding("text_column", "warning", message, count, (name,))
     # where all are numbers, they are texts for the dots of some, which may divide thousands

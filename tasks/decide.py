@@ -135,11 +135,12 @@ def decide(
     champion: Contender | None,
     findings: Sequence[Finding] = (),
     groups: np.ndarray | None = None,
+    before: Sequence[Judged] = (),
 ) -> Decision:
     """Judge the challenger on held-out rows with labels y of ±1; without a champion by the rules for any model alone.
 
     ``groups`` tell which rows depend on each other, being of one patient for instance: what is asked of a number of
-    rows is then asked of groups, and variances are those of groups.
+    rows is then asked of groups, and variances are those of groups. ``before`` is what was judged to get to these rows.
 
     Raises
     ------
@@ -147,7 +148,7 @@ def decide(
         If the labels are not ±1, a contender has not one score a row, or a threshold is no number.
     """
     y = _checked(y, challenger, champion)
-    judged = [_data_checks(rules, findings), *_scorable(rules, y, challenger, champion, groups)]
+    judged = [*before, _data_checks(rules, findings), *_scorable(rules, y, challenger, champion, groups)]
     if all(found.passed for found in judged if found.rule in ("both_classes", "finite_scores")):
         if champion is not None:
             judged.append(_label_polarity(rules, y, champion, groups))

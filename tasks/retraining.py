@@ -299,13 +299,12 @@ def _decision(
     replace_champion: bool,
 ) -> Decision:
     """Return the decision. A champion that cannot be compared stays unless it is to be replaced; the reason says so."""
-    champion = opponent.contender if opponent is not None else None
-    judged = decide(rules, table.y, challenger, champion, findings, table.groups)
+    if opponent is not None and opponent.contender is not None:
+        return decide(rules, table.y, challenger, opponent.contender, findings, table.groups, opponent.judged)
+    judged = decide(rules, table.y, challenger, None, findings, table.groups)
     if opponent is None:
         return judged
     told = (*opponent.judged, *judged.judged)
-    if champion is not None:
-        return Decision(judged.promote, judged.reason, told)
     obstacle = next(found.reason for found in opponent.judged if not found.passed)
     if not replace_champion:
         rest = "Run again with --replace-champion to promote without comparing."

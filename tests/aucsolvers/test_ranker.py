@@ -122,6 +122,10 @@ class TestFrames:
         with pytest.raises(ValueError, match=r"Expected a finite number in column 'amount', as in training, got '.+'"):
             ranker.predict(self.X.assign(amount=amount))
 
+    def test_commas_between_thousands_are_named(self, ranker):
+        with pytest.raises(ValueError, match=r"got '1,021\.59'\. Write it without commas, or leave"):
+            ranker.predict(self.X.assign(amount="1,021.59"))
+
     def test_what_says_the_same_scores_the_same(self, ranker):
         want = ranker.predict(self.X)
         written = ["1.0", " 2 ", "", "4e0"] * 6

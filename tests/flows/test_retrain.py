@@ -212,7 +212,9 @@ class TestLife:
         assert state(model) == {1: ("champion",), 2: ("previous",)}
         assert f"champion {model}/1" in capsys.readouterr().out
         assert store.ledger().entries()[-1].reason == "it refused good customers"
-        assert retrain(config(model=model)).version is None, "what was rolled back is not trained again"
+        again = retrain(config(model=model))
+        assert again.version is None, "what was rolled back is not trained again"
+        assert again.reason.endswith(f"That is {model}/2, which does not serve; --force trains it again")
 
     def test_a_copy_of_the_folder_changes_no_model(self, first, tmp_path, monkeypatch):
         shutil.copytree(first[0], tmp_path / "copy")
@@ -240,7 +242,7 @@ class TestLife:
         lifecycle.rollback_command(model, "it refused good customers")
         assert state(model) == {1: ("champion",), 2: ("previous",)}
         told = capsys.readouterr()
-        assert f"champion {model}/1, as before" in told.out
+        assert f"champion {model}/1, which was it before" in told.out
         assert "was interrupted" in told.err and "it was finished" in told.err
         lifecycle.rollback_command(model, "it was good after all")
         assert state(model) == {1: ("previous",), 2: ("champion",)}

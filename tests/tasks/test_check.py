@@ -201,6 +201,9 @@ def test_numbers_spoilt_by_a_word_are_named(checked):
     finding = checked(frame)["text_column"]
     assert finding.severity == "warning"
     assert "read as text because of values such as 'unknown'" in finding.message
+    frame.loc[5, "a"] = "1,021.50"
+    assert "such as '1,021.50'" in (told := checked(frame)["text_column"].message)
+    assert told.endswith("values are numbers. Write those plainly too: 1234.5.")
 
 
 @pytest.mark.parametrize("write", ["{:,.2f}", "$ {:.2f}", "{:.1f}%", "{:.0f} EUR", "1 000,{:02.0f}"])
