@@ -413,9 +413,12 @@ def add_scaled(target, factor, other):
         target[f] += factor * other[f]
 
 
-def most_readings(rows, entries_read=ENTRIES_READ):
-    """Return how often a solver that is not told may read all rows: so many entries, but within limits."""
-    entries = rows.nnz if sparse.issparse(rows) else rows.size
+def most_readings(rows, entries_read=ENTRIES_READ, more=0):
+    """Return how often a solver that is not told may read all rows: so many entries, but within limits.
+
+    Each time it reads ``more`` numbers besides.
+    """
+    entries = (rows.nnz if sparse.issparse(rows) else rows.size) + more
     return int(min(max(entries_read / max(entries, 1), LEAST_READINGS), MOST_READINGS))
 
 

@@ -47,7 +47,7 @@ AFRESH = 32  # epochs: a pass over all rows sums up what the steps of so many ha
 DRAWS = 2**15  # rows drawn at a time: of small data several epochs, for a call to NumPy costs as much as one of them
 FEW_BYTES = 2**22  # of rows: a copy of those in whole cache lines pays from the tenth epoch or so, and nobody misses it
 FAR_BYTES = 2**24  # of rows: beyond it they come from so far away that asking ahead pays; below, it costs a tenth
-ENTRIES_READ = 8e9  # of X, by a fit that is not told how many epochs: some seconds
+ENTRIES_READ = 8e9  # of X and w, by a fit that is not told how many epochs: some seconds
 VECTORS = ("w", "ahead", "u")
 OF_COLUMNS = (*VECTORS, "means")  # what a state holds a number of, or two, for each feature
 
@@ -69,9 +69,9 @@ class SPDAM(LinearScorer):
     tol : float, default=1e-6
         Stop when the certificate is at most tol; Q(0) = 1/2. Looked at where history_ has a point. 0 uses up max_iter.
     max_iter : int or None, default=None
-        Largest number of epochs of ceil(n / batch) steps. None is as many as read 8e9 entries of X, some seconds, from
-        1000 to 300,000: few rows need many epochs. CSR rows in tens of thousands of features take a minute for 1000,
-        as each step moves all of w; larger batches make fewer.
+        Largest number of epochs of ceil(n / batch) steps. None is as many as read 8e9 numbers, of X and each step of w,
+        some seconds, from 1000 to 300,000: few rows need many epochs. CSR rows in tens of thousands of features take a
+        minute for 1000, as each step moves all of w; larger batches make fewer.
     random_state : int, Generator, RandomState or None, default=None
         Draws the batches.
     warm_start : bool, default=False
@@ -164,9 +164,9 @@ class SPDAM(LinearScorer):
         whole = isinstance(self.batch_size, numbers.Integral)
         batch = min(n, int(self.batch_size) if whole else max(1, round(self.batch_size * n)))
         state = self._state_to_go_on(X.shape) or {"generator": as_generator(self.random_state)}
-        max_iter = most_readings(X, ENTRIES_READ) if self.max_iter is None else int(self.max_iter)
         columns = StoredColumns.of(X)
         rows, state = columns.rows(X), columns.narrowed(state, OF_COLUMNS)
+        max_iter = _most_epochs(rows, batch) if self.max_iter is None else int(self.max_iter)
         with all_or_nothing(state):
             result = stochastic_primal_dual(rows, y, float(self.lam), batch, float(self.tol), max_iter, state)
         result = columns.widened(result, OF_COLUMNS)
@@ -178,6 +178,12 @@ class SPDAM(LinearScorer):
     def _state_to_go_on(self, shape):
         state = getattr(self, "_state", None) if self.warm_start else None
         return state if state and (len(state["beta"]), len(state["w"])) == shape else None
+
+
+def _most_epochs(rows, batch):
+    """Return how many epochs a fit makes that is not told: each step moves all of w, however sparse the rows are."""
+    n, d = rows.shape
+    return most_readings(rows, ENTRIES_READ, more=-(-n // batch) * d)
 
 
 def _check_batch_size(value):

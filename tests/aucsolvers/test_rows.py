@@ -245,6 +245,7 @@ def test_rows_are_read_fewer_times_where_it_takes_longer():
     assert [most_readings(np.broadcast_to(1.0, shape)) for shape in shapes] == [300_000, 5_000, 1_000]
     assert most_readings(sparse.eye_array(10**5, format="csr")) == 10_000
     assert most_readings(sparse.csr_array((5, 5))) == 300_000
+    assert most_readings(sparse.eye_array(10**5, format="csr"), more=10**5) == 5_000
 
 
 class TestIndices:

@@ -247,6 +247,20 @@ class TestStorageAndState:
         model = SPDAM(1.0, batch_size=50, random_state=0).fit(X, np.arange(1000) % 7 == 0)
         assert model.status_ == "converged"
 
+    def test_epochs_of_wide_sparse_rows_are_fewer_for_the_steps_that_move_all_of_w(self, monkeypatch):
+        """64,000 entries, but four steps an epoch of as many weights each."""
+        asked, solve = [], module.stochastic_primal_dual
+
+        def once(rows, y, lam, batch, tol, max_iter, state):
+            asked.append(max_iter)
+            return solve(rows, y, lam, batch, tol, 1, state)
+
+        monkeypatch.setattr(module, "stochastic_primal_dual", once)
+        X = sparse.csr_array((np.ones(64_000), np.arange(64_000), np.arange(0, 64_001, 1_000)))
+        with pytest.warns(ConvergenceWarning):
+            SPDAM(1e-3, random_state=0).fit(X, np.arange(64) % 7 == 0)
+        assert asked == [8e9 // (64_000 + 4 * 64_000)]
+
     @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
     def test_float32_is_computed_in_double_precision(self, form):
         X = overlapping()[0].astype(np.float32)
