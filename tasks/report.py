@@ -30,6 +30,7 @@ from tasks.values import UNCERTIFIED, Dataset, Evaluation, ExperimentResult, Fin
 
 CONVERGED = "converged"
 CERTIFICATE_STYLES = {CONVERGED: "green", UNCERTIFIED: ""}
+WORTH_TELLING_S = 2.0  # of compiling: who waits so long should know what for
 CELLS = ("dataset", "solver", "sampler", "AUC ± sd", "G-mean ± sd", "secs", "certificate")
 THRESHOLDS = {
     "training": "the model’s own scores of them",
@@ -312,7 +313,9 @@ def _console_cells(row: SummaryRow, score: Score) -> dict[str, Text]:
 
 
 def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
-    """Return what has to be said under the table: why cells failed, which fits stopped early, what a gap is of."""
+    """Return what has to be said under the table: why cells failed, which fits stopped early, what a gap is of, and
+    what the first run took besides.
+    """
     notes = [f"{row.dataset} / {row.method} failed: {row.error}" for row in rows if row.error]
     early = sorted({row.status for row in rows if not row.error} - {CONVERGED, UNCERTIFIED})
     if early:
@@ -326,6 +329,8 @@ def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
         notes.append(f"{title}: a committee of up to {size} candidates{certified}.")
     notes += [f"{title}: {left_out_in_short(left_out)}" for title, left_out in _left_outs(rows)]
     notes += _doubts(rows)
+    if (compiling := sum(row.compile_s for row in rows)) >= WORTH_TELLING_S:
+        notes.append(f"Besides, {compiling:.0f} s went into compiling kernels; they are kept for the runs to come.")
     return [Text(note, style="yellow") for note in notes]
 
 

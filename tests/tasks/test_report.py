@@ -317,6 +317,15 @@ def test_compiling_is_told_beside_the_time_that_leaves_it_out():
     assert '<td class="n">2.0 <small>+ 5.4 compiling</small></td>' in page
 
 
+@pytest.mark.parametrize(("compile_s", "told"), [(1.2, False), (5.44, True)])
+def test_compiling_that_takes_seconds_is_told_on_the_console(compile_s, told):
+    result = experiment()
+    compiled = replace(result.results[0], compile_s=compile_s)
+    output = StringIO()
+    Console(file=output, width=200).print(console_report(replace(result, results=(compiled, *result.results[1:]))))
+    assert ("Besides, 5 s went into compiling kernels; they are kept" in output.getvalue()) == told
+
+
 @pytest.mark.parametrize(
     ("tried", "chosen", "told"),
     [
