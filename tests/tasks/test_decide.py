@@ -15,7 +15,7 @@ from scipy.stats import ks_2samp, norm
 
 import tasks.check
 from aucsolvers.metrics import auc
-from tasks.decide import CHECKS, Contender, Rules, decide
+from tasks.decide import CHECKS, Contender, Judged, Rules, decide
 from tasks.drift import ScoreProfile, kolmogorov_smirnov, psi
 from tasks.errors import BadInput
 from tasks.ledger import canonical
@@ -83,6 +83,11 @@ class TestDecision:
             *ABSOLUTE, "label_polarity", "non_inferiority", "max_psi", "max_ks"}  # fmt: skip
         assert decision.reason.startswith("The challenger passed all 10 rules. The challenger's AUC is 0.")
         assert decision.reason.endswith("-0.03 is allowed: the challenger is non-inferior.")
+
+    def test_counts_what_was_judged_before(self, contest):
+        seen = Judged("unseen_rows", True, 40.0, 10.0, "None of them trained the champion.")
+        decision = decide(Rules(non_inferiority_margin=0.03), *contest, before=(seen,))
+        assert decision.judged[0] == seen and decision.reason.startswith("The challenger passed all 11 rules.")
 
     def test_gives_the_first_rule_that_failed_as_its_reason(self, contest):
         y, _, champion = contest
