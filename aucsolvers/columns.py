@@ -114,7 +114,7 @@ def asked_for(kind, name, value):
     remedy = "Mend it"
     if _DATE.fullmatch(text):
         remedy = "Give times as seconds since 1970-01-01 UTC, or write Parquet"
-    elif NUMBER.fullmatch(text.replace(",", "")):
+    elif "," in text and NUMBER.fullmatch(text.replace(",", "")):
         remedy = "Write it without commas"
     return (
         f"a finite number in column '{name}', as in training, got '{text[:60]}'. {remedy}, or leave the cell empty if "

@@ -125,6 +125,8 @@ class TestFrames:
     def test_commas_between_thousands_are_named(self, ranker):
         with pytest.raises(ValueError, match=r"got '1,021\.59'\. Write it without commas, or leave"):
             ranker.predict(self.X.assign(amount="1,021.59"))
+        with pytest.raises(ValueError, match=r"got 'inf'\. Mend it, or leave"):
+            ranker.predict(self.X.assign(amount="inf"))
 
     def test_what_says_the_same_scores_the_same(self, ranker):
         want = ranker.predict(self.X)
