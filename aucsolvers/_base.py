@@ -97,10 +97,7 @@ class BinaryScorer(FormerNames, ClassifierMixin, BaseEstimator):
         With read=False the values of a dense X may be left unread, nan and all: the caller has to see to them.
         """
         X, y, seen = self._validate_arrays(X, y, read)
-        if seen is None:
-            self.classes_ = two_labels(y)
-            return X, y == self.classes_[1]
-        self.classes_, positive = seen
+        self.classes_, positive = seen or two_labels(y)
         return X, positive
 
     def _validate_arrays(self, X, y, read=True, reset=True):
@@ -228,10 +225,10 @@ def _are_plain(X, dtype):
 
 
 def two_labels(y):
-    """Return the two labels in y, ascending, or say what is wrong with it."""
+    """Return the SeenLabels of y, which are two, or say what is wrong with it."""
     seen = two_whole_numbers(y)
     if seen is not None:
-        return seen.values
+        return seen
     if np.size(y) == 0:
         raise ValueError("Expected two classes, got no rows: there is nothing to rank.")
     check_classification_targets(y)
@@ -244,7 +241,7 @@ def two_labels(y):
     if len(classes) != 2:
         label = classes[0].item() if isinstance(classes[0], np.generic) else classes[0]
         raise ValueError(f"Expected two classes, got one class ({label!r}): there is nothing to rank.")
-    return classes
+    return SeenLabels(classes, y == classes[1])
 
 
 def two_whole_numbers(y):

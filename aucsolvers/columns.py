@@ -115,7 +115,7 @@ def asked_for(kind, name, value):
     if _DATE.fullmatch(text):
         remedy = "Give times as seconds since 1970-01-01 UTC, or write Parquet"
     elif "," in text and NUMBER.fullmatch(text.replace(",", "")):
-        remedy = "Write it without commas"
+        remedy = "Write it as a plain number, as 1234.5"
     return (
         f"a finite number in column '{name}', as in training, got '{text[:60]}'. {remedy}, or leave the cell empty if "
         "it is missing."

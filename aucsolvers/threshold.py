@@ -99,9 +99,9 @@ class GMeanThreshold(PassesNothingOn, BinaryScorer):
         """Fit to rows X, as sampler and estimator take them, and labels y of two classes; return self."""
         check_count("n_folds", self.n_folds, least=2)
         X, y = indexable(X, column_or_1d(y, warn=True))
-        self.classes_ = two_labels(y)
+        self.classes_, positive = two_labels(y)
         kept = self._fit_model(X, y)
-        signs = np.where(y == self.classes_[1], 1, -1)
+        signs = np.where(positive, 1, -1)
         scores = np.array(self.estimator_.decision_function(X), dtype=np.float64)  # whatever its scores are: votes, say
         n_folds = min(self.n_folds, *(np.count_nonzero(signs[kept] == sign) for sign in (1, -1)))
         if n_folds < 2:
