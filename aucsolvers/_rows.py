@@ -205,18 +205,6 @@ def width_in_lines(X):
     return width if 4 * width <= 5 * X.shape[1] else X.shape[1]
 
 
-def in_lines(X):
-    """Return X with rows of ``width_in_lines``, for solvers that read them often; sparse rows as they are."""
-    if sparse.issparse(X):
-        return X
-    width = width_in_lines(X)
-    if width == X.shape[1] and X.ctypes.data % LINE == 0:
-        return X
-    rows = zeros_in_lines(X.shape[0], width, dtype=X.dtype)
-    rows[:, : X.shape[1]] = X
-    return rows
-
-
 def filled_up(X):
     """Return X, dense or CSR, with rows of zeros below, up to the next multiple of FULL.
 

@@ -33,11 +33,11 @@ from aucsolvers._rows import (
     as_rows,
     dot,
     dot_four,
-    in_lines,
     inner,
     most_readings,
     squared_norm_about,
     stored_once,
+    width_in_lines,
     zeros_in_lines,
 )
 from aucsolvers._stored import StoredColumns
@@ -45,7 +45,7 @@ from aucsolvers._transaction import all_or_nothing, transactional
 
 AFRESH = 32  # epochs: a pass over all rows sums up what the steps of so many have added to
 DRAWS = 2**15  # rows drawn at a time: of small data several epochs, for a call to NumPy costs as much as one of them
-FEW_BYTES = 2**22  # of rows: a copy of those in whole cache lines pays from the tenth epoch or so, and nobody misses it
+FEW_BYTES = 2**22  # of dense rows in float64: a centred copy pays within some epochs, and nobody misses the memory
 FAR_BYTES = 2**24  # of rows: beyond it they come from so far away that asking ahead pays; below, it costs a tenth
 ENTRIES_READ = 8e9  # of X and w, by a fit that is not told how many epochs: some seconds
 VECTORS = ("w", "ahead", "u")
@@ -115,11 +115,11 @@ class SPDAM(LinearScorer):
     Notes
     -----
     A step on m rows costs O(m d + d), or O(their stored values + d) for CSR, an epoch's certificate O(n d + n log n).
-    Memory: X as given, a copy of it if that is at most 4 MiB, and some 4 numbers a row; no row is ever centred, its
-    offset is folded into the sums. To divide the certificate by e takes about 1/2 + kappa sqrt(m / (n lam)) epochs,
-    kappa being the longest x~_i: scale features. LSSVM solves the same problem exactly and is the better choice where d
-    is below some thousands. The same seed gives the same bits on the same machine, library versions and number of BLAS
-    threads, and a warm-started fit of 5 + 5 epochs the same bits as one of 10.
+    Memory: X as given, a centred copy of a dense one of at most 4 MiB, and some 4 numbers a row; no other row is ever
+    centred, its offset is folded into the sums. To divide the certificate by e takes about 1/2 + kappa sqrt(m / (n
+    lam)) epochs, kappa being the longest x~_i: scale features. LSSVM solves the same problem exactly and is the better
+    choice where d is below some thousands. The same seed gives the same bits on the same machine, library versions and
+    number of BLAS threads, and a warm-started fit of 5 + 5 epochs the same bits as one of 10.
 
     References
     ----------
@@ -214,11 +214,12 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
     steps = step_sizes(centring.kappa2, lam, n, batch)
     generator = state["generator"]
     epochs = state["epochs"] if np.array_equal(state.get("means"), centring.means) else 0
-    n_bytes = (X.data if sparse.issparse(X) else X).nbytes
-    rows, is_far = in_lines(X) if n_bytes <= FEW_BYTES else X, n_bytes > FAR_BYTES
+    rows, offsets = centred(X, centring)
+    is_far = (X.data if sparse.issparse(X) else X).nbytes > FAR_BYTES
     # as wide as the rows are now; the solver's numbers are in the first d columns
-    wide = centring.widened(rows.shape[1])
-    beta, vectors = state.get("beta", np.zeros(n)).copy(), [zeros_in_lines(rows.shape[1]) for _ in VECTORS]
+    beta, width = state.get("beta", np.zeros(n)).copy(), rows.shape[1]
+    b, *vectors = (zeros_in_lines(width) for _ in ("b", *VECTORS))
+    b[:d] = centring.b
     for name, vector in zip(VECTORS, vectors, strict=True):
         vector[:d] = state.get(name, 0.0)
     w, ahead, u = (vector[:d] for vector in vectors)
@@ -238,10 +239,10 @@ def stochastic_primal_dual(X, y, lam, batch, tol, max_iter, state):
                 break
         # 3. epochs of steps, now and then from u = 1/n sum_i beta_i x~_i afresh: its rounding cannot pile up
         if epochs % AFRESH == 0:
-            _gather_pulls(as_rows(rows), *wide[:3], beta, vectors[-1])
+            _gather_pulls(as_rows(rows), offsets, beta, vectors[-1])
         some = min(coming - n_iter, AFRESH - epochs % AFRESH, max(1, DRAWS // n))
         batches = draw_batches(n, batch, generator, some)
-        _make_steps(as_rows(rows), *wide[:4], batches, beta, *vectors, lam, *steps, is_far)
+        _make_steps(as_rows(rows), offsets, b, batches, beta, *vectors, lam, *steps, is_far)
         n_iter, epochs = n_iter + some, epochs + some
     status = CONVERGED if gap <= tol else MAX_ITER
     state = {"generator": generator, "beta": beta, "w": w.copy(), "ahead": ahead.copy(), "u": u.copy()}
@@ -268,18 +269,13 @@ def next_look(looks, target):
 
 
 class Centring(NamedTuple):
-    """x~_i = weight[group[i]] (x_i - means[group[i]]), which is never formed; group 1 is the positive class."""
+    """x~_i = weight[group[i]] (x_i - means[group[i]]); group 1 is the positive class."""
 
     group: np.ndarray
     means: np.ndarray
     weight: np.ndarray
     b: np.ndarray  # m- - m+
     kappa2: float  # max_i ||x~_i||^2
-
-    def widened(self, width):
-        """Return the Centring of the same rows with zeros behind, ``width`` columns in all."""
-        more = width - self.b.size
-        return self._replace(means=np.pad(self.means, ((0, 0), (0, more))), b=np.pad(self.b, (0, more)))
 
 
 def centring_of(rows):
@@ -292,6 +288,18 @@ def centring_of(rows):
     rounding = 4.0 * np.finfo(np.float64).eps * squares[group] if sparse.issparse(rows.X) else 0.0
     kappa2 = float((weight[group] ** 2 * np.maximum(deviations + rounding, 0.0)).max())
     return Centring(group, means, weight, means[0] - means[1], kappa2)
+
+
+def centred(X, centring):
+    """Return rows for the kernels, with their offsets: x~_i with None, or x_i with what makes x~_i of them.
+
+    The former, in rows of ``width_in_lines``, are a copy, of few dense rows.
+    """
+    if sparse.issparse(X) or 8 * X.size > FEW_BYTES:
+        return X, centring[:3]
+    rows = zeros_in_lines(X.shape[0], width_in_lines(X))
+    _centre(X, *centring[:3], rows)
+    return rows, None
 
 
 class StepSizes(NamedTuple):
@@ -340,6 +348,14 @@ def _measure_deviations(rows, group, means, squares, deviations):
 
 
 @kernel()
+def _centre(X, group, means, weight, rows):
+    for i in range(np.uint32(group.size)):
+        mean, factor = means[group[i]], weight[group[i]]
+        for f in range(X.shape[1]):
+            rows[i, f] = factor * (X[i, f] - mean[f])
+
+
+@kernel()
 def _choose(order, steps, draws):
     """Overwrite each row of draws, numbers in [0, 2^32), by a subset of the rows: the start of a Fisher-Yates shuffle.
 
@@ -357,22 +373,26 @@ def _choose(order, steps, draws):
             draws[step, s] = order[s]
 
 
+# Of centred rows ``offsets`` is None, and numba leaves out what they would need: a sixth of the time where d is 16.
+
+
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _make_steps(rows, group, means, weight, b, batches, beta, w, ahead, u, lam, sigma, tau, theta, is_far):
+def _make_steps(rows, offsets, b, batches, beta, w, ahead, u, lam, sigma, tau, theta, is_far):
     """Make a step for each row of batches; update beta, w, ahead and u in place (table 1 of the source).
 
     u is 1/n sum_i beta_i x~_i. Rows that are far, as FAR_BYTES says, are asked for ahead of time.
     """
     n, size, visits = beta.size, batches.shape[1], batches.ravel()
     delta, pull = np.zeros(w.size), np.empty(w.size)
-    offsets, moved = np.empty(2), np.empty(2)
+    of_means, moved = np.empty(2), np.zeros(2)
     square, kept, inverse_tau, whole = inner(b, b), 1.0 / (1.0 + sigma), 1.0 / tau, size - size % 4
     shift = lam + inverse_tau
-    dual = group, weight, weight / n, offsets, sigma, kept, beta
+    dual = offsets, of_means, sigma, kept, beta
     for step in range(batches.shape[0]):
-        # 1. dual: beta_i = (sigma ahead'x~_i + beta_i)/(1 + sigma); delta collects 1/n (change of beta_i) x~_i, but for
-        #    the means' part, whose factors are ``moved``. Four rows at a time, which in a subset are different ones.
-        offsets[0], offsets[1] = inner(means[0], ahead), inner(means[1], ahead)
+        # 1. dual: beta_i = (sigma ahead'x~_i + beta_i)/(1 + sigma); delta collects (change of beta_i) x~_i, but for the
+        #    means' part, whose factors are ``moved``. Four rows at a time, which in a subset are different ones.
+        if offsets is not None:
+            of_means[0], of_means[1] = inner(offsets[1][0], ahead), inner(offsets[1][1], ahead)
         all_moved = pos_moved = 0.0
         for s in range(0, whole, 4):
             if is_far:
@@ -382,34 +402,39 @@ def _make_steps(rows, group, means, weight, b, batches, beta, w, ahead, u, lam, 
             by_i, by_j = _move_beta(i, of_i, *dual), _move_beta(j, of_j, *dual)
             by_p, by_q = _move_beta(p, of_p, *dual), _move_beta(q, of_q, *dual)
             add_four(rows, i, j, p, q, by_i, by_j, by_p, by_q, delta)
-            all_moved += (by_i + by_j) + (by_p + by_q)
-            pos_moved += (group[i] * by_i + group[j] * by_j) + (group[p] * by_p + group[q] * by_q)
+            if offsets is not None:
+                group = offsets[0]
+                all_moved += (by_i + by_j) + (by_p + by_q)
+                pos_moved += (group[i] * by_i + group[j] * by_j) + (group[p] * by_p + group[q] * by_q)
         if is_far:
             _ask_ahead(rows, visits, step * size + whole, size - whole)
         for s in range(whole, size):
             i = batches[step, s]
             by_i = _move_beta(i, dot(rows, i, ahead), *dual)
             add(rows, i, by_i, delta)
-            all_moved += by_i
-            pos_moved += group[i] * by_i
+            if offsets is not None:
+                all_moved += by_i
+                pos_moved += offsets[0][i] * by_i
         moved[0], moved[1] = all_moved - pos_moved, pos_moved
-        # 2. primal: argmin g(w) + u~'w + ||w - old||^2/(2 tau), u~ = u + n/m delta, solves (c I + bb') w = pull with
+        # 2. primal: argmin g(w) + u~'w + ||w - old||^2/(2 tau), u~ = u + 1/m delta, solves (c I + bb') w = pull with
         #    c = lam + 1/tau; by Sherman and Morrison w = (pull - b b'pull/(c + b'b))/c
-        _gather_pull(delta, moved, means, b, n / size, inverse_tau, u, w, pull)
+        _gather_pull(delta, moved, offsets, b, 1.0 / n, 1.0 / size, inverse_tau, u, w, pull)
         _move(pull, inner(b, pull) / (shift + square), 1.0 / shift, b, theta, w, ahead)
 
 
 @kernel(fastmath=REDUCE, error_model="numpy")
-def _gather_pulls(rows, group, means, weight, beta, u):
+def _gather_pulls(rows, offsets, beta, u):
     """Set u to 1/n sum_i beta_i x~_i."""
-    pulls, sums = np.empty(beta.size), np.zeros(2)
-    for i in range(beta.size):
-        pulls[i] = weight[group[i]] * beta[i]
-        sums[group[i]] += pulls[i]
+    pulls, moved = beta.copy(), np.zeros(2)
+    if offsets is not None:
+        group, _, weight = offsets
+        for i in range(beta.size):
+            pulls[i] = weight[group[i]] * beta[i]
+            moved[group[i]] += pulls[i]
     u[:] = 0.0
     add_rows(rows, np.arange(beta.size).astype(np.uint32), pulls, u)
     for f in range(u.size):
-        u[f] = (u[f] - sums[0] * means[0, f] - sums[1] * means[1, f]) / beta.size
+        u[f] = _less_means(u[f], f, moved, offsets) / beta.size
 
 
 # Sums and stores never share a loop, as _rows.py explains. Inlined: a call may resolve to one copy of the function in
@@ -423,21 +448,34 @@ def _ask_ahead(rows, visits, first, count):
 
 
 @kernel(error_model="numpy", forceinline=True)
-def _move_beta(i, product, group, weight, share, offsets, sigma, kept, beta):
+def _move_beta(i, product, offsets, of_means, sigma, kept, beta):
     """Set beta_i by its dual step, product being ahead'x_i; return the factor of x_i in delta."""
-    g, old = group[i], beta[i]
-    beta[i] = kept * (sigma * weight[g] * (product - offsets[g]) + old)
-    return share[g] * (beta[i] - old)
+    old = beta[i]
+    if offsets is None:
+        beta[i] = kept * (sigma * product + old)
+        return beta[i] - old
+    group, _, weight = offsets
+    g = group[i]
+    beta[i] = kept * (sigma * weight[g] * (product - of_means[g]) + old)
+    return weight[g] * (beta[i] - old)
 
 
 @kernel(error_model="numpy", forceinline=True)
-def _gather_pull(delta, moved, means, b, boost, inverse_tau, u, w, pull):
-    """Set pull to w/tau - b - (u + boost delta); then u += delta, delta = 0."""
+def _gather_pull(delta, moved, offsets, b, share, boost, inverse_tau, u, w, pull):
+    """Set pull to w/tau - b - (u + boost delta); then u += share delta, delta = 0."""
     for f in range(w.shape[0]):
-        step = delta[f] - moved[0] * means[0, f] - moved[1] * means[1, f]
+        step = _less_means(delta[f], f, moved, offsets)
         pull[f] = inverse_tau * w[f] - b[f] - (u[f] + boost * step)
-        u[f] += step
+        u[f] += share * step
         delta[f] = 0.0
+
+
+@kernel(forceinline=True)
+def _less_means(total, f, moved, offsets):
+    """Return feature f of a sum over centred rows from that over the rows, ``moved`` being its weights by class."""
+    if offsets is None:
+        return total
+    return total - moved[0] * offsets[1][0, f] - moved[1] * offsets[1][1, f]
 
 
 @kernel(error_model="numpy", forceinline=True)

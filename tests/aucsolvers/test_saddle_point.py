@@ -271,7 +271,7 @@ class TestStorageAndState:
     def test_float32_is_never_copied_to_float64(self):
         X = np.random.default_rng(0).normal(size=(20_000, 100)).astype(np.float32)
         y = X[:, 0] > 1
-        SPDAM(1.0, random_state=0).fit(X[:50], y[:50])  # compiles
+        SPDAM(1.0, random_state=0, max_iter=1).fit(X, y)  # compiles
         tracemalloc.start()
         SPDAM(1.0, random_state=0, max_iter=2, tol=0.0).fit(X, y)
         peak = tracemalloc.get_traced_memory()[1]
@@ -281,8 +281,8 @@ class TestStorageAndState:
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     @pytest.mark.parametrize("batch_size", [1, 7, 16])
-    def test_few_rows_are_copied_into_whole_cache_lines(self, monkeypatch, dtype, batch_size):
-        """In 22 columns two of zeros are added; what a fit finds and keeps for the next is as long as before."""
+    def test_a_centred_copy_of_few_rows_is_for_speed_only(self, monkeypatch, dtype, batch_size):
+        """To 22 columns two of zeros are added; what a fit finds and keeps for the next is as long as before."""
         X, y = overlapping(d=22)
         X = X.astype(dtype)
         models = []
@@ -293,6 +293,18 @@ class TestStorageAndState:
         assert_allclose(models[0].coef_, models[1].coef_, rtol=1e-10)
         assert_allclose(models[0].dual_gap_, models[1].dual_gap_, rtol=1e-6)
         assert [len(model._state[name]) for model in models for name in module.VECTORS] == [22] * 6
+
+    def test_the_copy_is_centred_in_double_precision_and_in_whole_cache_lines(self, monkeypatch):
+        X, y = overlapping(d=22)
+        single = (X + 100.0).astype(np.float32)
+        centring = module.centring_of(Objective(single, y > 0, 1e-2, SQUARE).rows)
+        rows, offsets = module.centred(single, centring)
+        assert offsets is None and rows.dtype == np.float64 and rows.ctypes.data % 64 == 0
+        assert_allclose(rows[:, :22], centred_rows(single.astype(np.float64), y), atol=1e-12)
+        assert not rows[:, 22:].any()
+        assert module.centred(sparse.csr_array(single), centring)[1] is not None
+        monkeypatch.setattr(module, "FEW_BYTES", 8 * X.size - 1)
+        assert module.centred(single, centring)[0] is single
 
     def test_looks_get_rare(self):
         X, y = overlapping()

@@ -39,6 +39,7 @@ rng = np.random.default_rng(0)
 X, y = load_digits(return_X_y=True)
 digits = X[:500], y[:500] == 8
 tall = rng.normal(size=(41_000, 2)), rng.random(41_000) < 0.1
+large = rng.normal(size=(5_300, 100)), rng.random(5_300) < 0.1  # of 4.2 MB
 wide, long = (
     (sparse.random_array((rows, 3000), density=0.02, format="csr", rng=rng), np.arange(rows) % 7 == 0)
     for rows in (300, 2500)
@@ -49,10 +50,11 @@ for X, _ in mapped:
     for array in (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,):
         array.flags.writeable = False
 few = {"max_iter": 50}  # the whole budget takes 30 s of one and 11 s of the other, in the same kernels
-options = {"opauc": {"rank": 4}, "zo_svm": few, "zovr": few}
+options = {"opauc": {"rank": 4}, "zo_svm": few, "zovr": few, "spdam": few}
+also = dict.fromkeys(["svm_or", "ls_svm", "linear_svm"], (tall, long)) | {"spdam": (large,)}
 for name, entry in catalogue.SOLVERS.items():
     params = options.get(name, {})
-    for X, y in (digits, wide, text, *mapped) + ((tall, long) if name in ("svm_or", "ls_svm", "linear_svm") else ()):
+    for X, y in (digits, wide, text, *mapped, *also.get(name, ())):
         entry.build(**params).fit(X, y).decision_function(X)
 for name in ("u1", "u2", "wu"):
     catalogue.SAMPLERS[name].build().fit_resample(*digits)
