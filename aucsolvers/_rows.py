@@ -251,10 +251,15 @@ def row_products(X):
     """Return X @ X.T as a dense matrix; a CSR X must store an entry once."""
     if not sparse.issparse(X):
         return X @ X.T
-    products, columns = np.zeros((X.shape[0], X.shape[0])), X.tocsc()
-    _multiply_rows(as_rows(X), as_rows(columns), products)
+    products = np.zeros((X.shape[0], X.shape[0]))
+    add_row_products(X, products)
     _mirror(products)
     return products
+
+
+def add_row_products(X, products):
+    """Add X @ X.T to the lower triangle of ``products``, which may have further rows and columns; X is CSR."""
+    _multiply_rows(as_rows(X), as_rows(X.tocsc()), products)
 
 
 def squared_norms(X):
@@ -351,11 +356,11 @@ def _multiply_rows(csr, csc, products):
     for i in range(np.uint32(indptr.size - 1)):
         target = products[i]
         for e in range(indptr[i], indptr[i + np.uint32(1)]):
-            column = indices[e]
+            column, value = indices[e], np.float64(data[e])
             for g in range(starts[column], starts[column + np.uint32(1)]):
                 if rows[g] > i:
                     break  # the rows of a column are in order
-                target[rows[g]] += data[e] * values[g]
+                target[rows[g]] += value * values[g]
 
 
 @kernel()

@@ -5,7 +5,13 @@ With the class means m+, m-, their covariances S+, S- (divided by the class size
     Q(w) = lam/2 ||w||^2 + 1/2k sum_ij (1 - w'(x_i - x_j))^2
          = lam/2 ||w||^2 + 1/2 + b'w + 1/2 w'(S+ + S- + bb')w,
 
-a quadratic whose minimiser solves (S+ + S- + bb' + lam I) w = -b. From top to bottom: estimator, drivers, the pieces.
+a quadratic whose minimiser solves (S+ + S- + bb' + lam I) w = -b. Where features outnumber rows there is a smaller
+system. Let A have a row (x_i - m)/sqrt(n_c) for each x_i, m and n_c being the mean and the size of its class, and a
+last one b; then S+ + S- + bb' = A'A, b = A'e with e the last unit vector, and
+
+    w = -(A'A + lam I)^-1 A'e = -A'v,    (AA' + lam I) v = e.
+
+From top to bottom: estimator, drivers, the pieces.
 """
 
 import logging
@@ -17,6 +23,7 @@ from scipy import linalg, sparse
 from sklearn.utils import assert_all_finite
 
 from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._certify import class_means
 from aucsolvers._gram import add_lower, room_for
 from aucsolvers._jit import kernel
 from aucsolvers._pairwise import mean_pair_square, record_square, row_sum_about, scores_about
@@ -24,6 +31,7 @@ from aucsolvers._params import check_choice, check_count, check_non_negative, ch
 from aucsolvers._ranking import Ranking
 from aucsolvers._rows import (
     add,
+    add_row_products,
     as_rows,
     check_squares,
     dot,
@@ -41,6 +49,8 @@ SOLVERS = ("auto", "cholesky", "cg")
 LARGEST_FACTORED = 2**14  # features that "cholesky" takes: 4 GiB for two matrices
 LARGEST_CHOLESKY = 4096  # features that "auto" factors: the matrix then takes 128 MiB
 FACTORED_AT_ONCE = 256  # features, however few the rows are: in less time than most conjugate gradients take
+MOST_ROWS = 2**13  # of wider X, whose products with each other "auto" factors: 512 MiB, of dense rows twice
+COLUMNS = 1024  # of dense rows that are centred and multiplied at a time
 MAX_REFINEMENTS = 5
 OBJECTIVE_KNOWN_TO = 1e-11  # beside Q(0) = 1/2
 EPSILON = float(np.finfo(np.float64).eps)
@@ -59,13 +69,14 @@ class LSSVM(LinearScorer):
         Weight of the regulariser, > 0.
     solver : {"auto", "cholesky", "cg"}, default="auto"
         "cholesky" factors the d x d system, dense X only; "cg" runs conjugate gradients on products with X alone, with
-        a diagonal preconditioner if d <= n. "auto" factors dense X of d <= n or a few hundred features; wider X, up to
-        4096 features, where conjugate gradients are not there in the time that it takes, as with unlike scales.
+        a diagonal preconditioner if d <= n. "auto" factors dense X of d <= n or a few hundred features. Of wider X, up
+        to 8192 rows, dense or CSR, it factors an (n + 1) x (n + 1) system of the rows' products with each other, where
+        conjugate gradients are not there in the time that this takes.
     tol : float, default=1e-10
         Stop when the certificate is at most tol; Q(0) = 1/2.
     max_iter : int, default=1000
-        Largest number of conjugate-gradient iterations. The factorisation needs no iterations, but is refined by at
-        most min(5, max_iter) residual corrections if its certificate asks for it.
+        Largest number of conjugate-gradient iterations. A factorisation needs no iterations, but is refined by at most
+        min(5, max_iter) residual corrections if its certificate asks for it.
 
     Attributes
     ----------
@@ -107,9 +118,10 @@ class LSSVM(LinearScorer):
     Notes
     -----
     Cholesky: O(n d^2 + d^3) time and O(n + d^2) memory beside X, which is read twice, for its moments and its scores;
-    where rounding hides lam, so that the factorisation fails, conjugate gradients take over. Those need four products
-    with X and one sort per iteration, and O(n + d) memory, d being the columns of a sparse X that have an entry if many
-    have none. No X is copied to be centred or, being float32, converted.
+    of wide X O(n^2 d + n^3) and O(n^2), of CSR n^3 and the squares of the columns' numbers of entries. Where rounding
+    hides lam, so that the factorisation fails, conjugate gradients take over. Those need four products with X and one
+    sort per iteration, and O(n + d) memory, d being the columns of a sparse X that have an entry if many have none. No
+    X is copied whole to be centred or, being float32, converted.
     Nothing is drawn: the same machine, library versions and number of BLAS threads give the same bits.
 
     References
@@ -154,12 +166,11 @@ class LSSVM(LinearScorer):
         problem = X, positive, float(self.lam), float(self.tol)
         if moments is not None:
             result = solve_by_cholesky(moments, *problem, int(self.max_iter))
-        elif self.solver == "auto" and not sparse.issparse(X) and X.shape[1] <= LARGEST_CHOLESKY:
-            result = solve_wide(*problem, int(self.max_iter))
         else:
             columns = StoredColumns.of(X)
-            result = solve_by_conjugate_gradients(columns.rows(X), *problem[1:], int(self.max_iter))
-            result = columns.widened(result)
+            rows = columns.rows(X)
+            solve = solve_wide if self.solver == "auto" and _is_wide(rows) else solve_by_conjugate_gradients
+            result = columns.widened(solve(rows, *problem[1:], int(self.max_iter)))
         self.gradient_norm_ = float(np.sqrt(2.0 * self.lam * result.dual_gap))
         return self._publish(_at_most_objective(result, float(self.tol)), X, positive)
 
@@ -187,18 +198,61 @@ def _at_most_objective(result, tol):
 # Drivers ---------------------------------------------------------------------------------------------------------
 
 
-def solve_wide(X, positive, lam, tol, max_iter):
-    """Minimise Q for dense X of more features than rows; ``positive`` is a mask. Return a SolverResult.
+def _is_wide(X):
+    """Return whether the system of the rows' products is smaller than that of the features."""
+    return X.shape[0] < X.shape[1] and X.shape[0] <= MOST_ROWS
 
-    Conjugate gradients are much the faster way, unless features of unlike scales keep them from the end. So they go on
-    for about as long as to factor takes, and then that is done.
+
+def solve_wide(X, positive, lam, tol, max_iter):
+    """Minimise Q for X, dense or CSR, of more features than rows; ``positive`` is a mask. Return a SolverResult.
+
+    Conjugate gradients are the faster way where few eigenvalues of AA' stand out of the others. So they go on for about
+    as long as to factor takes, and then that is done. Where rounding keeps it from a better point, they do go on.
+    """
+    trace = Trace()
+    found = solve_by_conjugate_gradients(X, positive, lam, tol, min(_patience(X), max_iter), trace)
+    if found.status == CONVERGED:
+        return found
+    exact = _solve_by_rows(X, positive, lam, tol, max_iter, trace, found.n_iter)
+    if exact is not None and exact.objective <= found.objective:
+        return exact
+    logger.info("conjugate gradients instead of cholesky: lam=%g is lost in the rounding of the rows' products", lam)
+    return solve_by_conjugate_gradients(X, positive, lam, tol, max_iter)
+
+
+def _solve_by_rows(X, positive, lam, tol, max_iter, trace, n_iter):
+    """Minimise Q by factoring the system of the rows; ``trace`` is that of ``n_iter`` iterations before.
+
+    None if the factorisation fails. Its solution is corrected by what v leaves of e, taken from the rows themselves.
+    """
+    factor, failed = linalg.lapack.dpotrf(row_system(X, positive, lam).T, clean=0, overwrite_a=1)
+    if failed:
+        return None
+    X, centre = _with_centre(X)
+    residual = np.zeros(len(positive) + 1)
+    residual[-1] = 1.0
+    v, gap, last = np.zeros_like(residual), np.inf, n_iter + min(MAX_REFINEMENTS, max_iter)
+    while gap > tol and n_iter <= last:
+        n_iter += 1
+        v = v + linalg.lapack.dpotrs(factor, residual)[0]
+        w = -row_sum_about(centre, X, _weights_of_rows(v, positive))
+        _, objective, gap = record_square(trace, n_iter, w, X, positive, lam, centre)
+        residual = _scores_in_system(scores_about(centre, X, w), positive) - lam * v
+        residual[-1] += 1.0
+    status = CONVERGED if gap <= tol else MAX_ITER
+    return SolverResult(w, None, objective, gap, n_iter, status, trace.as_history())
+
+
+def _patience(X):
+    """Return how many iterations of conjugate gradients take as long as to multiply the rows and to factor that.
+
+    From what both were measured to take: some 2.5 and 50 products of numbers a nanosecond.
     """
     n, d = X.shape
-    trace, patience = Trace(), int(d / 16 + d * d / (48 * n))
-    found = solve_by_conjugate_gradients(X, positive, lam, tol, min(patience, max_iter), trace)
-    if found.status == CONVERGED or patience >= max_iter:
-        return found
-    return solve_by_cholesky(class_moments(X, positive), X, positive, lam, tol, max_iter, trace, found.n_iter)
+    if not sparse.issparse(X):
+        return 1 + int((n + n * n / (3.0 * d)) / 80.0)
+    entries = np.bincount(X.indices).astype(np.float64)
+    return 1 + int((0.5 * (entries @ entries) + n**3 / 150.0) / (2.2 * max(1, X.nnz)))
 
 
 def solve_by_cholesky(moments, X, positive, lam, tol, max_iter, trace=None, n_iter=0):
@@ -245,7 +299,7 @@ def solve_by_conjugate_gradients(X, positive, lam, tol, max_iter, trace=None):
     that of w, at the price of two more products with X.
     """
     trace, w = Trace() if trace is None else trace, np.zeros(X.shape[1])
-    X, centre = (with_short_indices(X), None) if sparse.issparse(X) else (X, _centre(X))
+    X, centre = _with_centre(X)
     is_wide = X.shape[1] > X.shape[0]
     inverse_diagonal = np.ones_like(w) if is_wide else 1.0 / _hessian_diagonal(X, positive, lam, centre)
     gradient, objective, gap = record_square(trace, 0, w, X, positive, lam, centre)
@@ -276,6 +330,11 @@ def solve_by_conjugate_gradients(X, positive, lam, tol, max_iter, trace=None):
     gap = history["dual_gap"][-1] = max(gap, objective - best[0])
     status = CONVERGED if gap <= tol else MAX_ITER
     return SolverResult(w, None, objective, gap, n_iter, status, history)
+
+
+def _with_centre(X):
+    """Return X as kernels take it, and the point that its rows are centred about: None of a sparse X."""
+    return (with_short_indices(X), None) if sparse.issparse(X) else (X, _centre(X))
 
 
 def _hessian_product(X, positive, lam, centre, v):
@@ -320,6 +379,64 @@ def _add_squares_about(centre, rows, weights, total):
         for f in range(rows.shape[1]):
             z = rows[i, f] - centre[f]
             total[f] += weights[i] * z * z
+
+
+# The system of the rows ------------------------------------------------------------------------------------------
+
+
+def row_system(X, positive, lam):
+    """Return AA' + lam I, lower triangle; the rows of the module's A are those of X, dense or CSR, and b."""
+    n, group, means = len(positive), positive.view(np.uint8), class_means(X, positive)
+    scale = 1.0 / np.sqrt(np.bincount(group))
+    system = np.zeros((n + 1, n + 1))
+    if sparse.issparse(X):
+        add_row_products(X, system)
+        of_means = np.column_stack([scores_about(None, X, mean) for mean in means])
+        _centre_products(system, group, scale, of_means, means @ means.T)
+    else:
+        for start in range(0, X.shape[1], COLUMNS):
+            some = slice(start, start + COLUMNS)
+            A = np.empty((n + 1, means[:, some].shape[1]))
+            A[:n] = (X[:, some] - means[group, some]) * scale[group, None]
+            A[n] = means[0, some] - means[1, some]
+            system += np.dot(A, A.T)  # not @, which would hold Python's lock
+    system[np.diag_indices(n + 1)] += lam
+    return system
+
+
+@kernel()
+def _centre_products(system, group, scale, of_means, means):
+    """Turn the products of rows, in the lower triangle, into those of A, given x_i'm and m'm for the class means m."""
+    n = group.size
+    for i in range(n):
+        g = group[i]
+        for j in range(i + 1):
+            h = group[j]
+            product = system[i, j] - of_means[i, h] - of_means[j, g] + means[g, h]
+            system[i, j] = scale[g] * scale[h] * product
+        system[n, i] = scale[g] * (of_means[i, 0] - of_means[i, 1] - means[g, 0] + means[g, 1])
+    system[n, n] = means[0, 0] - 2.0 * means[0, 1] + means[1, 1]
+
+
+def _weights_of_rows(v, positive):
+    """Return the weights of the rows x_i whose sum is A'v; they sum to 0."""
+    weights = np.empty(len(positive))
+    for rows, sign in ((~positive, 1.0), (positive, -1.0)):
+        count = np.count_nonzero(rows)
+        own = v[:-1][rows] / np.sqrt(count)
+        weights[rows] = own - own.mean() + sign * v[-1] / count
+    return weights
+
+
+def _scores_in_system(scores, positive):
+    """Return A w, given the scores X w, or those of the rows about a centre."""
+    products, means = np.empty(len(positive) + 1), []
+    for rows in (~positive, positive):
+        own = scores[rows]
+        means.append(own.mean())
+        products[:-1][rows] = (own - means[-1]) / np.sqrt(len(own))
+    products[-1] = means[0] - means[1]
+    return products
 
 
 # Class moments ---------------------------------------------------------------------------------------------------

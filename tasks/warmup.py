@@ -32,10 +32,10 @@ READER, DIVISION = "svmlight", "folds"
 SHAPE = 500, 5  # and classes that overlap: an easy problem is solved before all kernels are met
 # More than 2,000 positive scores are sorted by a kernel of their own, which all solvers share; of more than 2,048 rows
 # of a class svm_or samples some; above 1,024 features and rows conjugate gradients take the place of its matrix, and of
-# few pairs at the kink it settles all slopes at once; above 2,048 features linear_svm takes no Newton steps; of more
-# than 4 MiB of rows spdam makes no centred copy.
+# few pairs at the kink it settles all slopes at once; above 2,048 features linear_svm takes no Newton steps; of fewer
+# rows than features ls_svm multiplies the former; of more than 4 MiB of rows spdam makes no centred copy.
 SHAPES = {
-    "ls_svm": ((9000, 5),),
+    "ls_svm": ((9000, 5), (60, 300)),
     "svm_or": ((40, 20), (9000, 5), (1100, 1050)),
     "linear_svm": (SHAPE, (60, 2100)),
     "spdam": (SHAPE, (9000, 60)),
