@@ -72,6 +72,7 @@ FEWEST_SPARSE, MEETING, MEETING_OF_WIDE = 16, 0.05, 0.25
 # their memory.
 DISTANCES_KNOWN_TO, NOTHING, MOST_MOVED = 1e-9, -750.0, 10
 MOVED_FROM = 1e-12  # such rounding of exponents on: where C is huge, far less than a billionth tells
+MEDIAN_ROWS = 255  # at most, evenly spaced, tell where Gaussian rows are
 SMALLEST_CURVATURE = 1e-12  # between equal rows, which only rounding tells apart
 SCAN = 128  # rows whose maximum is taken before its place is looked for
 FIRST_PAUSE, STEPS_PER_PAUSE = 64, 16  # steps between looks at the gap, O(n) each: so many, and 1/16 of those made
@@ -754,16 +755,18 @@ def _blocks(n, width):
 
 
 def origin_of(X, gamma):
-    """Return a point among the rows of X, or None for sparse ones that are to stay where they are.
+    """Return a point among most rows of X, or None for sparse ones that are to stay where they are.
 
     Squared distances are differences of squared norms, whose rounding may hide them. Columns far from 0, of dates say,
-    are stored in full: such data are narrow, and become dense.
+    are stored in full: such data are narrow, and become dense. It is the median of each column, of up to so many rows:
+    the mean is nowhere near any of them if one is remote enough.
     """
     if sparse.issparse(X):
         rounding = np.finfo(np.float64).eps * gamma * squared_norms(X).max(initial=0.0)
         if rounding <= MOVED_FROM or 8 * X.shape[0] * X.shape[1] > MOST_MOVED * X.data.nbytes:
             return None
-    return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+    some = X[:: -(-X.shape[0] // MEDIAN_ROWS)].astype(np.float64)
+    return np.median(some.toarray() if sparse.issparse(some) else some, axis=0)
 
 
 def scale_gamma(X, weight=None):

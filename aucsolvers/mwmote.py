@@ -4,6 +4,7 @@ import logging
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import pandas as pd
 from imblearn.over_sampling.base import BaseOverSampler
 from imblearn.utils import check_sampling_strategy
 from scipy import sparse
@@ -77,7 +78,8 @@ class MWMOTE(BaseOverSampler):
     -----
     Features are taken as they are: put the scaler *before* the sampler in the pipeline; C(y, x) depends on the scale,
     as cf_th is a length. Categorical columns should not be interpolated. New rows follow the input's rows, class by
-    class in the order of ``sampling_strategy_``; dense stays dense, CSR stays CSR, float32 stays float32.
+    class in the order of ``sampling_strategy_``; dense stays dense, CSR stays CSR, float32 stays float32. Of a frame,
+    columns of whole numbers or of booleans become float64, as an array does: new rows lie between.
 
     Step 3 of the source takes neighbours, and step 5 clusters, among all of the minority; here noise is left out of
     both, or a row that step 1 has dropped could be drawn in step 6 and belong to no cluster of the threshold's rows.
@@ -149,6 +151,7 @@ class MWMOTE(BaseOverSampler):
     def fit_resample(self, X, y, **params):
         """Return rows X, shape (n_samples, n_features), and labels y with the rows that are made behind."""
         refuse_polars(X)
+        X = _in_floats(X)
         with one_blas_thread():  # scikit-learn's neighbours are OpenMP's, which in a forked process would never end
             return super().fit_resample(X, y, **params)
 
@@ -199,6 +202,18 @@ class MWMOTE(BaseOverSampler):
         k3 = max(1, len(minority) // 2) if self.k3 is None else self.k3
         weights = selection_weights(X[rows], X[majority[border]], k3, self.cf_th, self.cmax)
         return HardRows(rows, weights, cluster_labels(X[rows], self.cp))
+
+
+def _in_floats(X):
+    """Return a pandas frame with its columns of other numbers, sparse ones as such, in float64; else X as it is.
+
+    imbalanced-learn gives a frame's columns their types back, and so would cut fractions off.
+    """
+    if not isinstance(X, pd.DataFrame) or not X.columns.is_unique:  # the latter are refused soon
+        return X
+    others = {name: dtype for name, dtype in X.dtypes.items() if dtype.kind in "iub"}
+    thin = pd.SparseDtype(np.float64, 0.0)
+    return X.astype({name: thin if isinstance(of, pd.SparseDtype) else np.float64 for name, of in others.items()})
 
 
 class HardRows(NamedTuple):

@@ -29,6 +29,7 @@ from aucsolvers._hinge import (
     dual_bounds,
     is_certified,
     is_no_better_than_a_constant,
+    least_along,
     loss_and_gap,
     may_have_loss,
     row_costs,
@@ -331,6 +332,9 @@ def solve_linear_svm(
         if not run.done:
             _take_newton_steps(run)
         run.tol = tol
+    # 4. Short of the optimum w~(alpha) may be far worse than no model at all: the best point on its line is not.
+    if run.point.objective > run.at_zero and not squared:
+        run.certify_on_line()
     found = run.result()
     if basis is not None:
         found = replace(found, w=basis @ found.w, state=found.state | {"w": _turned(basis, found.state["w"])})
@@ -639,6 +643,15 @@ class _Run:
         # without a sort at a cold start, where all scores are tied
         area = auc_of_classes(*(scores[rows] for rows in self.classes)) if w.any() else 0.5
         self.trace.add_with_auc(self.updates, self.point.objective, gap, area)
+
+    def certify_on_line(self):
+        """Record, with the hinge, the point of least P among the multiples of w~(alpha) at the last certified alpha."""
+        problem, alpha = self.problem, self.point.alpha
+        w = problem.primal(alpha)
+        margins, along = problem.y * problem.scores(w), inner(problem.linear_term, w)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # rows may have any scale
+            multiple = least_along(np.zeros(len(margins)), margins, problem.cost, -along, inner(w, w))
+        self.certify(alpha, w, multiple * w)
 
     def result(self):
         """Return the last certified point as a SolverResult."""

@@ -294,8 +294,8 @@ def _not_an_svm(estimator):
 def _no_hyperplane(estimator):
     return ValueError(
         f"Expected a hyperplane with w != 0 to measure distances from, got w = 0 from {type(estimator).__name__}. "
-        "Are all features constant? If they are tiny, scale them; else raise C, or set class_weight='balanced' on an "
-        "estimator of your own."
+        "Are all features constant? If they are tiny or huge, scale them; else raise C, or set class_weight='balanced' "
+        "on an estimator of your own."
     )
 
 

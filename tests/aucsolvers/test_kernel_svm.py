@@ -696,6 +696,21 @@ class TestDegenerateData:
         assert_allclose(far.objective_, near.objective_, rtol=1e-7)
 
     @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("remote", [1e9, 1e14])
+    def test_one_remote_row_does_not_round_the_others(self, form, remote):
+        """It takes the mean far from all of them: less that, rows of size 1 would lose up to all their digits."""
+        X, y = moons()
+        X[7] = remote
+        svm = KernelSVM(C=10.0, gamma=1.0, tol=1e-10).fit(form(X), y)
+        exact = np.exp(-(((X[:, None].astype(np.longdouble) - X[None]) ** 2).sum(axis=2)))
+        beta = np.zeros(len(y), dtype=np.longdouble)
+        beta[svm.support_] = svm.dual_coef_.ravel()
+        scores = exact @ beta + svm.intercept_[0]
+        norm = beta @ exact @ beta + np.square(svm.intercept_[0])
+        P = 0.5 * norm + 10.0 * np.maximum(0.0, 1.0 - np.where(y > 0, 1.0, -1.0) * scores).sum()
+        assert_allclose(svm.objective_, float(P), rtol=1e-12)
+
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
     @pytest.mark.parametrize("length", [1e4, 1e6, 1e8])
     def test_rows_of_a_length_that_hides_their_distances(self, form, length):
         """Of ten clusters so far apart, 2 x'z - x'x - z'z is rounding: k(x, x) was 1 to 0.03 only, F off by 1 %."""

@@ -392,6 +392,19 @@ class TestDegenerateData:
         assert np.isfinite(svm.decision_function(X)).all() and np.isfinite(svm.objective_)
         assert svm.objective_ - svm.dual_gap_ <= svm.lam2 * (1 + 1e-9)  # no worse than w = 0, but for what the gap says
 
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("seed", range(4))
+    def test_a_fit_cut_short_is_no_worse_than_no_model(self, seed):
+        """Columns of ids and time stamps: the point of the dual's last step had F(0) times 1e16."""
+        rng = np.random.default_rng(seed)
+        ids = 1.7e9 + rng.integers(0, 100_000, 100), rng.integers(1, 10**12, 100)
+        X, y = np.column_stack([*ids, rng.normal(size=(100, 2))]), np.where(np.arange(100) < 10, 1, -1)
+        svm = MarginMeanSVM(threshold="zero", max_iter=2000, random_state=0).fit(X, y)
+        margins = y * svm.decision_function(X)
+        F = Terms.of(y, svm.lam1, svm.lam2).value((svm.coef_**2).sum() + svm.intercept_[0] ** 2, margins)
+        assert svm.objective_ == pytest.approx(F, rel=1e-9) and svm.objective_ <= svm.lam2
+        assert svm.history_["objective"][-1] == svm.objective_
+
     def test_all_zero_rows_reach_their_optimum(self):
         svm = MarginMeanSVM(1.0, 6.0, fit_intercept=False).fit(np.zeros((6, 2)), [0, 0, 0, 0, 1, 1])
         assert (svm.objective_, svm.dual_gap_, svm.status_) == (6.0, 0.0, "converged")

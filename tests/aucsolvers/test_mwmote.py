@@ -171,6 +171,20 @@ class TestInputAndOutput:
         assert list(more.columns) == ["amount", "age", "rate"] and labels.name == "fraud" and len(more) == 320
         pd.testing.assert_frame_equal(more.iloc[:200], frame)
 
+    @pytest.mark.parametrize("dtype", ["int64", "uint8", "Int64", "boolean", bool, "Float64", pd.SparseDtype(int, 0)])
+    def test_new_rows_of_a_dataframe_lie_between_as_those_of_an_array(self, dtype):
+        """In whole numbers all fractions were cut off, and a tenth of a boolean became True."""
+        X, y = blobs()
+        X[:, :2] = np.random.default_rng(0).integers(2, size=(len(X), 2)) if "bool" in str(dtype) else np.abs(X)[:, :2]
+        X[:, :2] = np.round(X[:, :2])
+        frame = pd.DataFrame(X, columns=["amount", "age", "rate"]).astype({"amount": dtype, "age": dtype})
+        before = frame.copy()
+        more, _ = MWMOTE(cp=1e3, random_state=0).fit_resample(frame, y)
+        assert_array_equal(more.astype(float), MWMOTE(cp=1e3, random_state=0).fit_resample(X, y)[0])
+        assert np.any(np.asarray(more["amount"], dtype=float) % 1.0 > 0.0)
+        assert list(more.columns) == ["amount", "age", "rate"]
+        pd.testing.assert_frame_equal(frame, before)
+
     def test_every_class_is_weighed_against_all_others(self):
         X, y = blobs()
         y[:15] = 2

@@ -539,7 +539,7 @@ def test_a_norm_that_rounding_makes_imaginary_is_none_and_no_other_kernel_is_ask
     y = (rng.random(200) < 0.1).astype(int)
     y[:3] = 1
     svm = SVC(kernel="rbf", gamma=1e-8, class_weight="balanced", max_iter=20_000)
-    with pytest.raises(ValueError, match=r"w != 0 .* got w = 0 from SVC\. .* If they are tiny, scale them"):
+    with pytest.raises(ValueError, match=r"w != 0 .* got w = 0 from SVC\. .* If they are tiny or huge, scale them"):
         GeometricUnderSampler("u1", random_state=0, estimator=svm).fit_resample(X, y)
 
 
