@@ -25,13 +25,13 @@ from aucsolvers._hinge import (
     FLAT,
     LOSSES,
     MAX_TRIALS,
+    NEAR_KINK,
     best_multiple,
     dual_bounds,
     is_certified,
     is_no_better_than_a_constant,
     least_along,
     loss_and_gap,
-    may_have_loss,
     row_costs,
 )
 from aucsolvers._jit import kernel
@@ -333,8 +333,11 @@ def solve_linear_svm(
             _take_newton_steps(run)
         run.tol = tol
     # 4. Short of the optimum w~(alpha) may be far worse than no model at all: the best point on its line is not.
-    if run.point.objective > run.at_zero and not squared:
+    #    Where C is huge, rounding of what is at the kink is all the loss there is: a little beyond it there is none.
+    if not squared and run.point.objective > run.at_zero:
         run.certify_on_line()
+    elif not squared and run.point.gap + run.point.rounding > run.target:
+        run.certify_beyond_kink()
     found = run.result()
     if basis is not None:
         found = replace(found, w=basis @ found.w, state=found.state | {"w": _turned(basis, found.state["w"])})
@@ -490,11 +493,20 @@ class _Problem:
         """What the kernels of Newton's steps have to know of the problem."""
         return self.rows, self.y, self.bias, self.linear_term, self.cost, self.upper, self.squared
 
+    @cached_property
+    def lengths(self):
+        """||x~_i|| of each row, with the hinge."""
+        return 1.0 / np.sqrt(self.constants[:, 3])
+
     def rounding_of_losses(self, margins, w):
-        """Return what the rounding of scores may change in the sum of the hinge losses: ||x~|| ||w~|| bounds each."""
-        lossy = may_have_loss(margins)
-        lengths = 1.0 / np.sqrt(self.constants[lossy, 3])
-        return float(np.finfo(np.float64).eps * np.sqrt(inner(w, w)) * (self.cost[lossy] @ lengths))
+        """Return what the rounding of scores may change in the sum of the hinge losses.
+
+        A score is rounded by eps ||x~|| ||w~||, at worst by as many times that as it has terms: farther beyond the kink
+        a row has no loss.
+        """
+        rounding = np.finfo(np.float64).eps * np.sqrt(inner(w, w)) * self.lengths
+        lossy = margins < 1.0 + np.minimum(NEAR_KINK, len(w) * rounding)
+        return float(self.cost[lossy] @ rounding[lossy])
 
     def weights_to_publish(self, w):
         """Return w~ in the order of the features."""
@@ -652,6 +664,15 @@ class _Run:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # rows may have any scale
             multiple = least_along(np.zeros(len(margins)), margins, problem.cost, -along, inner(w, w))
         self.certify(alpha, w, multiple * w)
+
+    def certify_beyond_kink(self):
+        """Record the last certified point stretched by more than its margins are rounded, where that is better."""
+        point, problem = self.point, self.problem
+        w_of_alpha = problem.primal(point.alpha)
+        farthest = np.finfo(np.float64).eps * np.sqrt(inner(point.w, point.w)) * problem.lengths.max()
+        self.certify(point.alpha, w_of_alpha, (1.0 + 2.0 * len(point.w) * farthest) * point.w)
+        if self.point.gap + self.point.rounding >= point.gap + point.rounding:
+            self.certify(point.alpha, w_of_alpha, point.w)
 
     def result(self):
         """Return the last certified point as a SolverResult."""
