@@ -11,7 +11,7 @@ from numba import types
 from numba.extending import overload
 from scipy import sparse
 
-from aucsolvers._jit import kernel
+from aucsolvers._jit import LONGEST_CALL, kernel
 from aucsolvers._prefetch import AHEAD, LINE, prefetch_row
 
 FLOATS = (np.float64, np.float32)  # what solvers take as it is; anything else becomes the first
@@ -259,7 +259,11 @@ def row_products(X):
 
 def add_row_products(X, products):
     """Add X @ X.T to the lower triangle of ``products``, which may have further rows and columns; X is CSR."""
-    _multiply_rows(as_rows(X), as_rows(X.tocsc()), products)
+    columns = X.tocsc()
+    entries = np.diff(columns.indptr).astype(np.float64)
+    size = max(1, int(LONGEST_CALL * X.shape[0] / max(1.0, entries @ entries)))
+    for start in range(0, X.shape[0], size):
+        _multiply_rows(as_rows(X), as_rows(columns), np.uint32(start), min(start + size, X.shape[0]), products)
 
 
 def squared_norms(X):
@@ -349,11 +353,11 @@ def _renumber(indices, number, renumbered):
 
 
 @kernel()
-def _multiply_rows(csr, csc, products):
-    """Add x_i'x_j to the lower triangle of ``products``, column by column of those in which row i has an entry."""
+def _multiply_rows(csr, csc, first, stop, products):
+    """Add x_i'x_j of rows first <= i < stop and j <= i to ``products``, by columns in which row i has an entry."""
     data, indices, indptr = csr
     values, rows, starts = csc
-    for i in range(np.uint32(indptr.size - 1)):
+    for i in range(first, np.uint32(stop)):
         target = products[i]
         for e in range(indptr[i], indptr[i + np.uint32(1)]):
             column, value = indices[e], np.float64(data[e])

@@ -101,7 +101,9 @@ class TestSumsOverTheMatrix:
             assert_array_equal(weighted_row_sum(form(X), weights), without)
         assert_allclose(weighted_row_sum(form(X), weights), without, rtol=1e-12, atol=1e-14)
 
-    def test_products_of_all_pairs_of_rows(self, form, dtype):
+    @pytest.mark.parametrize("longest_call", [2**26, 1])  # a row at a time
+    def test_products_of_all_pairs_of_rows(self, form, dtype, longest_call, monkeypatch):
+        monkeypatch.setattr("aucsolvers._rows.LONGEST_CALL", longest_call)
         X = matrix(dtype=dtype)
         dense = X.astype(np.float64)
         assert_allclose(row_products(form(X)), dense @ dense.T, rtol=2e-6 if dtype == np.float32 else 1e-13, atol=1e-6)
