@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.kernel_approximation import Nystroem
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import assert_all_finite, check_consistent_length, check_is_fitted, column_or_1d
 
 from aucsolvers._base import validate_rows
 from aucsolvers._params import (
@@ -246,6 +246,7 @@ def _draw(X, y, count, generator):
         check_consistent_length(X, y)
     if y is not None and not (y.ndim == 2 and y.shape[1] > 1):
         y = column_or_1d(y)
+        assert_all_finite(y, input_name="y")
         classes, codes, sizes = np.unique(y, return_inverse=True, return_counts=True)
         chances = 1.0 / (len(classes) * sizes[codes])
     return np.sort(generator.choice(X.shape[0], size=count, replace=False, p=chances))

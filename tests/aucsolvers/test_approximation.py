@@ -241,3 +241,9 @@ def test_several_targets_are_no_classes_to_draw_from(rings):
     assert np.array_equal(several.landmarks_, KernelFeatures(n_components=9, random_state=0).fit(X).landmarks_)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         KernelFeatures().fit(X, np.zeros((len(X) + 1, 2)))
+
+
+@pytest.mark.parametrize("labels", [[0.0, 1.0, np.nan] * 2, pd.array([0, 1, None] * 2, dtype="Int64")])
+def test_missing_labels_are_refused(labels):
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        KernelFeatures(n_components=3, random_state=0).fit(np.eye(6), labels)
