@@ -16,6 +16,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_ndtr, logit
@@ -31,6 +32,7 @@ GRID_POINTS = 33  # cuts tried at quantiles of either class, and between the med
 SCORES_KNOWN_TO = 1e-5  # of their spread: what a solver that is nearly exact leaves between equal ones
 REMOTE = 100  # one score in so many, at either end, may be so far away that it does not count for the spread
 SMOOTHING_ERRORS = 2.0  # standard errors that a smoothed cut may cost, which is to spare them
+LARGEST_EXACT = 2.0**53  # from there on float64 has not all whole numbers
 LEAST_BANDWIDTH = 1e-12  # relative to the largest score: below, a class's scores differ by rounding
 
 
@@ -125,6 +127,8 @@ def logit_interval(area, variance):
     >>> [round(end, 3) for end in logit_interval(0.9, 0.04**2)]
     [0.79, 0.956]
     """
+    if not (0 <= area <= 1 or math.isnan(area)) or variance < 0:
+        raise ValueError(f"Expected an AUC in [0, 1] and a variance >= 0, got {area!r} and {variance!r}.")
     if math.isnan(variance):
         return math.nan, math.nan
     if variance == 0 or not 0 < area < 1:
@@ -459,10 +463,7 @@ def _check_labels(y):
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"Expected y with one dimension, got shape {y.shape}. Pass one label per row.")
-    missing = int(np.count_nonzero(y != y))  # NaN is no label, not even its own
-    if missing:
-        raise ValueError(f"Expected a label for every row, got {missing} nan. Leave rows without a label out.")
-    labels = np.unique(y)
+    labels = _distinct("label", y)[0]
     if len(labels) != 2:
         raise ValueError(
             f"Expected labels of two classes in y, got {len(labels)} ({labels[:5].tolist()}). "
@@ -474,7 +475,7 @@ def _check_labels(y):
 def _check_scores(y, scores):
     """Return (the boolean mask of the positive class, the scores as float64)."""
     positive, _ = _check_labels(y)
-    scores = np.asarray(scores, dtype=np.float64)
+    scores = _as_floats(scores)
     if scores.shape != positive.shape:
         raise ValueError(f"Expected scores of shape {positive.shape}, as y, got {scores.shape}. Pass one per row.")
     if not np.isfinite(scores).all():
@@ -483,12 +484,38 @@ def _check_scores(y, scores):
     return positive, scores
 
 
+def _as_floats(scores):
+    """Return scores as float64, or say why they cannot be."""
+    scores = np.asarray(scores)
+    if scores.dtype.kind not in "biufO":
+        raise ValueError(f"Expected real numbers as scores, got {scores.dtype}. Convert them first.")
+    try:
+        floats = scores.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"Expected real numbers as scores, got one that is none: {error}. Change it.") from None
+    if scores.dtype.kind in "iu" and scores.itemsize == 8 and np.abs(floats).max(initial=0.0) >= LARGEST_EXACT:
+        raise ValueError("Expected scores that float64 tells apart, got whole numbers from 2^53 on. Pass their ranks.")
+    return floats
+
+
 def _check_groups(groups, positive):
     """Return each row's group as a number from 0, none of which is left out."""
     groups = np.asarray(groups)
     if groups.shape != positive.shape:
         raise ValueError(f"Expected groups of shape {positive.shape}, as y, got {groups.shape}. Pass one per row.")
-    return np.unique(groups, return_inverse=True)[1]
+    return _distinct("group", groups)[1]
+
+
+def _distinct(kind, values):
+    """Return the distinct values, ascending, and each row's place among them; one that is missing is none of them."""
+    missing = int(np.count_nonzero(pd.isna(values)))
+    if missing:
+        raise ValueError(f"Expected a {kind} for every row, got {missing} nan. Leave rows without a {kind} out.")
+    try:
+        return np.unique(values, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in values})
+        raise ValueError(f"Expected a {kind} of one kind for every row, got {' and '.join(kinds)}.") from None
 
 
 def _check_predicted(y, predicted):

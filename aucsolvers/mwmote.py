@@ -79,7 +79,7 @@ class MWMOTE(BaseOverSampler):
     Features are taken as they are: put the scaler *before* the sampler in the pipeline; C(y, x) depends on the scale,
     as cf_th is a length. Categorical columns should not be interpolated. New rows follow the input's rows, class by
     class in the order of ``sampling_strategy_``; dense stays dense, CSR stays CSR, float32 stays float32. Of a frame,
-    columns of whole numbers or of booleans become float64, as an array does: new rows lie between.
+    columns of whole numbers, booleans or categories become float64, as an array does: new rows lie between.
 
     Step 3 of the source takes neighbours, and step 5 clusters, among all of the minority; here noise is left out of
     both, or a row that step 1 has dropped could be drawn in step 6 and belong to no cluster of the threshold's rows.
@@ -205,13 +205,13 @@ class MWMOTE(BaseOverSampler):
 
 
 def _in_floats(X):
-    """Return a pandas frame with its columns of other numbers, sparse ones as such, in float64; else X as it is.
+    """Return a pandas frame with its columns of other numbers or categories in float64; else X as it is.
 
     imbalanced-learn gives a frame's columns their types back, and so would cut fractions off.
     """
     if not isinstance(X, pd.DataFrame) or not X.columns.is_unique:  # the latter are refused soon
         return X
-    others = {name: dtype for name, dtype in X.dtypes.items() if dtype.kind in "iub"}
+    others = {name: of for name, of in X.dtypes.items() if of.kind in "iub" or isinstance(of, pd.CategoricalDtype)}
     thin = pd.SparseDtype(np.float64, 0.0)
     return X.astype({name: thin if isinstance(of, pd.SparseDtype) else np.float64 for name, of in others.items()})
 

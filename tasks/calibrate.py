@@ -43,13 +43,13 @@ def _calibrated(scores: np.ndarray, y: np.ndarray, how: str) -> CalibratedClassi
     return CalibratedClassifierCV(frozen, method=how, cv=2, ensemble=False).fit(column, y)
 
 
-def calibration_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Split, ...]:
+def calibration_splits(train: Table, config: ExperimentConfig) -> tuple[Split, ...]:
     """Return the divisions for ``out_of_fold_scores``; none where training rows do not go into two folds."""
-    return inner_splits(train, config, seed_for(seed, "calibration splits"))
+    return inner_splits(train, config, "calibration splits")
 
 
 def settle_threshold(
-    config: ExperimentConfig, method: MethodConfig, dataset: Dataset, splits: tuple[Split, ...], seed: int
+    config: ExperimentConfig, method: MethodConfig, dataset: Dataset, splits: tuple[Split, ...]
 ) -> ExperimentConfig:
     """Return the config with ``threshold: auto`` decided for all models of a method, those of the folds and the last.
 
@@ -62,10 +62,7 @@ def settle_threshold(
     fewest = min(splits, key=lambda split: n_rare(table.y[split.train]))
     # where any row may go anywhere the rarer class alone says whether training rows divide
     free = table.groups is None and table.times is None and not config.validation.grouped
-    divided = [
-        calibration_splits(table.rows(split.train), config, seed_for(seed, "train", split.fold))
-        for split in ((fewest,) if free else splits)
-    ]
+    divided = [calibration_splits(table.rows(split.train), config) for split in ((fewest,) if free else splits)]
     rule = threshold_rule(table.rows(fewest.train), min(divided, key=len), method, config)
     return config.model_copy(update={"validation": config.validation.model_copy(update={"threshold": rule})})
 

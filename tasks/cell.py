@@ -83,7 +83,7 @@ def compute(
 def _compute(prepared: Prepared, method: MethodConfig, config: ExperimentConfig, seed: int, call: Call) -> MethodResult:
     dataset, splits, refit = prepared.dataset, prepared.splits, prepared.refit
     settled = settle_sampler(method, dataset)
-    config = settle_threshold(config, settled, dataset, prepared.divisions, seed)
+    config = settle_threshold(config, settled, dataset, prepared.divisions)
     choices = call(search, dataset, prepared.divisions, settled, config, seed)
     samples = call(undersample, dataset, prepared.divisions, choices, settled, config.preprocessing, seed)
     models = call(train, dataset, prepared.divisions, samples, choices, settled, config, seed)

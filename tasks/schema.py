@@ -60,7 +60,7 @@ def parse(
 def read_yaml(path: Path) -> Any:
     """Return what a YAML file holds, or raise BadInput with the line that is wrong."""
     try:
-        return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        value = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
@@ -73,6 +73,17 @@ def read_yaml(path: Path) -> Any:
         raise BadInput(f"{path}: expected a config of a few levels, got one nested too deeply. Flatten it.") from None
     except OSError as error:
         raise BadInput(f"{path}: expected a readable file, got: {error.strerror}. Check its permissions.") from None
+    _refuse_cycles(value, path)
+    return value
+
+
+def _refuse_cycles(value: Any, path: Path, around: tuple[int, ...] = ()) -> None:
+    """Refuse a value that is inside itself, as an anchor lets YAML say: whoever walks through it never ends."""
+    if isinstance(value, dict | list):
+        if id(value) in around:
+            raise BadInput(f"{path}: expected a config that ends, got an alias inside what it stands for. Remove it.")
+        for part in value.values() if isinstance(value, dict) else value:
+            _refuse_cycles(part, path, (*around, id(value)))
 
 
 def _problems(error: ValidationError) -> list[Any]:

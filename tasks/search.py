@@ -104,7 +104,7 @@ def search_parameters(
     tried = method.candidates(config.preprocessing.scales)
     names = {name: VALUE if name == method.main_parameter else name for name in tried[0]}
     columns = {column: [candidate[name] for candidate in tried] for name, column in names.items()}
-    splits = inner_splits(train, config, seed_for(seed, "inner splits")) if len(tried) > 1 else ()
+    splits = inner_splits(train, config) if len(tried) > 1 else ()
     if not splits:
         unknown = [float("nan")] * len(tried)
         return columns | {MEAN: unknown, SD: unknown}
@@ -142,13 +142,14 @@ def _fitted_everywhere(
     return [place for place in range(len(tried)) if place not in failed]
 
 
-def inner_splits(train: Table, config: ExperimentConfig, seed: int) -> tuple[Split, ...]:
+def inner_splits(train: Table, config: ExperimentConfig, purpose: str = "inner splits") -> tuple[Split, ...]:
     """Return the divisions of training rows: into fewer folds where these do not go into as many.
 
+    The same for every method, so that no two differ by the luck of their folds.
     None where they do not go into two. What is kept together may be the reason as well as a rare class. Rows that do
     not go into two spans of time with the gap between them go without it; rows of too few times as if they had none.
     """
-    most = min(config.validation.inner_folds, n_rare(train.y))
+    most, seed = min(config.validation.inner_folds, n_rare(train.y)), seed_for(config.seed, purpose)
     together = kept_together(train, config.validation.grouped)
     ways = [partial(make_splits, repeats=1, seed=seed, groups=together)]
     if train.times is not None:

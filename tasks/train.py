@@ -70,7 +70,7 @@ def fit_model(
     fitted = time.perf_counter()
     whole, solver = table.rows(split.train), least_certified(pipeline)
     by_others = method.probabilities is not None or config.validation.threshold != "training"
-    splits, held_out = calibration_splits(whole, config, seed) if by_others else (), np.empty(0)
+    splits, held_out = calibration_splits(whole, config) if by_others else (), np.empty(0)
     rule = threshold_rule(whole, splits, method, config)
     by_itself = rule == "training"
     if not by_itself or method.probabilities is not None:

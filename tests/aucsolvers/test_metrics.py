@@ -4,6 +4,7 @@ import math
 from statistics import NormalDist
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -495,6 +496,50 @@ class TestRefusals:
     def test_lam_must_be_positive(self, lam):
         with pytest.raises(ValueError, match="Expected lam > 0"):
             metrics.pairwise_hinge_gradient([0.0], [[0.0], [1.0]], [0, 1], lam)
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        (["a", "2", "3", "4"], "real numbers as scores, got <U1"),
+        (np.array([0.1, 0.4, 0.35, 0.8]) * (1 + 1j), "real numbers as scores, got complex128"),
+        (np.array([1, 2, 3, 10**400], dtype=object), "one that is none: int too large"),
+        (np.array([1, 2, 3, None], dtype=object), "finite scores, got 1 nan"),
+        (np.array([1, 2, 3, "x"], dtype=object), "one that is none: could not convert string to float: 'x'"),
+        (np.array([1, 2, 3, 2**53 + 1]), "whole numbers from 2\\^53 on. Pass their ranks"),
+        (np.array([1, 2, 3, 2**64 - 1], dtype=np.uint64), "whole numbers from 2\\^53 on"),
+    ],
+)
+def test_scores_that_would_not_be_the_same_in_double_precision_are_refused(scores, words):
+    """Whole numbers next to each other, of hashes say, became ties, and complex ones lost a part."""
+    with pytest.raises(ValueError, match=words):
+        metrics.auc([0, 0, 1, 1], scores)
+
+
+@pytest.mark.parametrize("dtype", [object, np.int64, np.uint8, bool, np.float32, np.longdouble])
+def test_scores_of_any_real_type_are_those_of_double_precision(dtype):
+    assert metrics.auc([0, 1, 0, 1, 1], np.array([0, 1, 1, 1, 0]).astype(dtype)) == pytest.approx(7 / 12)
+
+
+@pytest.mark.parametrize("missing", [np.nan, None, pd.NA])
+def test_rows_of_no_group_are_refused(missing):
+    """They counted as one group, whose rows say little about the variance of all others."""
+    y, scores = np.arange(12) % 2, np.random.default_rng(0).normal(size=12)
+    groups = np.array([*"abcdefghij", missing, missing], dtype=object)
+    with pytest.raises(ValueError, match="Expected a group for every row, got 2 nan"):
+        metrics.delong(y, scores, groups)
+
+
+@pytest.mark.parametrize("y", [["a", "a", 1, 1], [0, 0, "1", "1"]])
+def test_labels_without_an_order_are_refused(y):
+    with pytest.raises(ValueError, match="Expected a label of one kind for every row, got int and str"):
+        metrics.auc(np.array(y, dtype=object), [1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize(("area", "variance"), [(0.5, -0.1), (1.2, 0.1), (-0.1, 0.0)])
+def test_an_interval_is_of_an_area_and_a_variance(area, variance):
+    with pytest.raises(ValueError, match=r"Expected an AUC in \[0, 1\] and a variance >= 0"):
+        metrics.logit_interval(area, variance)
 
 
 @pytest.mark.parametrize("y", [[0.0, np.nan, 0.0], [1.0, np.nan, 0.0], np.array([0.0, np.nan, 0.0], dtype=object)])

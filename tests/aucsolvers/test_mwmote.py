@@ -171,7 +171,9 @@ class TestInputAndOutput:
         assert list(more.columns) == ["amount", "age", "rate"] and labels.name == "fraud" and len(more) == 320
         pd.testing.assert_frame_equal(more.iloc[:200], frame)
 
-    @pytest.mark.parametrize("dtype", ["int64", "uint8", "Int64", "boolean", bool, "Float64", pd.SparseDtype(int, 0)])
+    @pytest.mark.parametrize(
+        "dtype", ["int64", "uint8", "Int64", "boolean", bool, "Float64", "category", pd.SparseDtype(int, 0)]
+    )
     def test_new_rows_of_a_dataframe_lie_between_as_those_of_an_array(self, dtype):
         """In whole numbers all fractions were cut off, and a tenth of a boolean became True."""
         X, y = blobs()

@@ -102,7 +102,7 @@ def test_members_of_one_scale_share_their_sample():
 def test_the_threshold_is_that_of_the_committee_held_out_as_one():
     table, split, _, model = fitted(METHOD | {"committee": 3})
     whole, train = config(METHOD | {"committee": 3}), table.rows(split.train)
-    best, inner_splits = best_candidates("lam", model.search, 3), calibration_splits(train, whole, 4)
+    best, inner_splits = best_candidates("lam", model.search, 3), calibration_splits(train, whole)
     samples = draw_samples(table, split, whole.methods[0], best, whole.preprocessing, 1)
     scores = out_of_fold_scores(table, split, samples, inner_splits, model.pipeline, whole.methods[0], best, whole, 4)
 

@@ -357,6 +357,7 @@ def test_several_errors_are_counted():
         ("- sdcd\n", ["a list"]),
         ("a: \x07", ["expected valid YAML"]),
         ("a: " + "[" * 5000, ["nested too deeply"]),
+        ("methods:\n  - &m {solver: ls_svm, params: {x: [*m]}}", ["an alias inside what it stands for"]),
     ],
 )
 def test_unreadable_yaml_is_one_line_with_the_line_number(tmp_path, text, words):

@@ -228,7 +228,7 @@ class TestDivisions:
             assert apart(table.groups, one.train, one.test, held_out)
             inside = table.rows(one.train)
             for divide in (inner_splits, calibration_splits):
-                inner = divide(inside, config_of(), 7)
+                inner = divide(inside, config_of())
                 assert len(inner) == 3
                 assert all(apart(inside.groups, part.train, part.test) for part in inner)
 
@@ -320,7 +320,7 @@ class TestUse:
         """As it is where copies stay together: the rarer class alone does not say it."""
         config = config_of(threshold="auto")
         splits = split.fn(dataset, 4, 1, 5)
-        settled = settle_threshold(config, config.methods[0], dataset, splits, 1)
+        settled = settle_threshold(config, config.methods[0], dataset, splits)
         assert settled.validation.threshold != "auto"
 
 

@@ -46,7 +46,7 @@ def held_out_scores(table, whole, model, candidates=({"lam": 0.01},)):
     """The out-of-fold scores of a model of ``fitted``."""
     (method,), split = whole.methods, first_split(table)
     samples = draw_samples(table, split, method, candidates, whole.preprocessing, 1)
-    divisions = calibration_splits(table.rows(split.train), whole, 4)
+    divisions = calibration_splits(table.rows(split.train), whole)
     return out_of_fold_scores(table, split, samples, divisions, model.pipeline, method, candidates, whole, 4)
 
 
@@ -81,7 +81,7 @@ def test_of_rows_that_a_sampler_dropped_it_is_the_models_own_score_of_the_others
     kept = np.isin(split.train, sample.rows)
     assert 0 < kept.sum() < len(kept) and np.array_equal(held_out[~kept], usual[~kept])
     expected = np.full(len(kept), np.nan)
-    for inner in calibration_splits(train, whole, 4):
+    for inner in calibration_splits(train, whole):
         fitted_on = np.zeros(len(kept), bool)
         fitted_on[inner.train] = True
         rest = fitted_on & kept
@@ -102,7 +102,7 @@ def test_probabilities_are_cut_between_0_and_1(solver):
     table = blobs(150, 5)
     whole, model = fitted({"solver": solver}, "out_of_fold_smoothed", table)
     held_out, train = held_out_scores(table, whole, model, ({},)), table.rows(first_split(table).train)
-    (inner, *_) = calibration_splits(train, whole, 4)
+    (inner, *_) = calibration_splits(train, whole)
     part = Split(0, first_split(table).train[inner.train], inner.test)
     alone = fitted_on(table, whole, part).decision_function(train.X)
     assert np.array_equal(held_out[inner.test], alone[inner.test])
@@ -131,7 +131,7 @@ def test_other_samplers_are_asked_again_without_the_fold(monkeypatch, sampler):
     train = table.rows(split.train)
     whole, model = fitted(PLAIN | {"sampler": sampler}, "out_of_fold", table)
     (method,), own = whole.methods, {}
-    for inner in calibration_splits(train, whole, 4):
+    for inner in calibration_splits(train, whole):
         own[inner.fold] = draw_sample(train, inner, method, whole.preprocessing, seed_for(4, "calibration", inner.fold))
     drawn = []
 
@@ -174,7 +174,7 @@ def test_a_dropped_copy_of_a_kept_row_is_left_out_with_it_where_copies_stay_toge
     (method,), split = whole.methods, Split(fold=0, train=np.arange(240), test=np.arange(0))
     sample = draw_sample(table, split, method, whole.preprocessing, 1)
     model = fit_model(table, split, sample, choose(table, split, method, whole, 4), method, whole, 4)
-    divisions, candidates = calibration_splits(table, whole, 4), ({"lam": 0.01},)
+    divisions, candidates = calibration_splits(table, whole), ({"lam": 0.01},)
     scores = out_of_fold_scores(table, split, {None: sample}, divisions, model.pipeline, method, candidates, whole, 4)
     usual = model.pipeline.decision_function(table.X)
     has_copy = np.isin(np.arange(240) % 60, sample.rows % 60)
@@ -227,7 +227,7 @@ def test_a_candidates_gmean_is_at_the_threshold_of_the_other_folds(rule, cut):
     table, method = blobs(150, 5), {"solver": "ls_svm", "grid": [0.01, 1.0]}
     whole = config(method, threshold=rule, select_by="gmean")
     found = search_parameters(table, whole.methods[0], whole, 4)
-    splits = inner_splits(table, whole, seed_for(4, "inner splits"))
+    splits = inner_splits(table, whole)
     for place, lam in enumerate([0.01, 1.0]):
         held_out = []
         for inner in splits:
@@ -267,7 +267,7 @@ def test_by_training_rows_a_candidates_threshold_is_that_of_all_of_them_kept_by_
     for place, lam in enumerate([0.01, 1.0]):
         single, gmeans = config(method | {"grid": [lam]}, threshold="training"), []
         (own,) = single.methods
-        for inner in inner_splits(table, whole, seed_for(4, "inner splits")):
+        for inner in inner_splits(table, whole):
             sample = draw_sample(table, inner, own, whole.preprocessing, seed_for(4, "inner", inner.fold))
             assert len(sample.rows) < len(inner.train) / 2
             model = fit_model(table, inner, sample, choose(table, inner, own, single, 4), own, single, 4)
@@ -280,7 +280,7 @@ def test_a_candidates_probabilities_meet_other_folds_as_they_are():
     method = {"solver": "sklearn.neighbors.KNeighborsClassifier", "search": {"n_neighbors": [3, 9]}}
     whole = config(method, threshold="out_of_fold", select_by="gmean")
     found = search_parameters(table, whole.methods[0], whole, 4)
-    splits = inner_splits(table, whole, seed_for(4, "inner splits"))
+    splits = inner_splits(table, whole)
     for place, n_neighbors in enumerate([3, 9]):
         single = config(method | {"search": {}, "params": {"n_neighbors": n_neighbors}})
         told = [fitted_on(table, single, inner).decision_function(table.X)[inner.test] for inner in splits]

@@ -418,12 +418,12 @@ class TestGap:
             assert all(table.times[part.test].max() <= table.times[refit.test].min() - 10 * DAY for part in parts)
             inside = table.rows(refit.train)
             for divide_ in (inner_splits, calibration_splits):
-                for part in divide_(inside, config_of(), 7):
+                for part in divide_(inside, config_of()):
                     near = abs(inside.times[part.train][:, None] - inside.times[part.test]).min()
                     assert near == 10 * DAY
         short = table.rows(np.flatnonzero(table.times < np.datetime64("2024-01-15")))
         for divide_ in (inner_splits, calibration_splits):
-            for part in divide_(short, config_of(), 7):
+            for part in divide_(short, config_of()):
                 assert np.ptp(short.times[part.test]) < 10 * DAY, "two weeks go into spans without a gap of ten days"
         alone = all_rows(convert.fn(dataset.raw, replace(RULE, gap="10d")))
         assert len(alone.train) == 2000, "the last model is trained on all rows where none is held out"
@@ -497,7 +497,7 @@ class TestDivisions:
         table = load(dataset)
         train = table.rows(split.fn(dataset, 4, 1, 5)[-1].train)
         for divide_ in (inner_splits, calibration_splits):
-            parts = divide_(train, config_of(), 7)
+            parts = divide_(train, config_of())
             assert later(train.times, *(part.test for part in parts)) and len(parts) == 3
             for part in parts:
                 np.testing.assert_array_equal(np.sort([*part.train, *part.test]), np.arange(len(train.y)))
@@ -511,10 +511,10 @@ class TestDivisions:
         one = table.rows(parts[0].train)
         assert len(np.unique(one.times)) == 1
         for divide_ in (inner_splits, calibration_splits):
-            inner = divide_(one, config_of(), 7)
+            inner = divide_(one, config_of())
             assert len(inner) == 3 and sorted(i for part in inner for i in part.test) == list(range(len(one.y)))
             assert all(len(np.unique(one.y[rows])) == 2 for part in inner for rows in (part.train, part.test))
-            two = divide_(table.rows(parts[1].train), config_of(), 7)
+            two = divide_(table.rows(parts[1].train), config_of())
             assert len(two) == 2, "two months are two spans"
 
     def test_a_customer_who_is_tested_trains_nothing(self, tmp_path):
@@ -524,7 +524,7 @@ class TestDivisions:
         table, refit = load(dataset), all_rows(dataset, QUARTER)
         for outer in split.fn(dataset, 2, 1, 0):
             inside = table.rows(outer.train)
-            parts = inner_splits(inside, config_of(), 1)
+            parts = inner_splits(inside, config_of())
             assert len(parts) == 3
             assert not any(np.isin(inside.groups[part.train], inside.groups[part.test]).any() for part in parts)
         for part in (*split.fn(dataset, 3, 1, 0, False, QUARTER), refit):
@@ -699,7 +699,7 @@ class TestUse:
 
     def test_one_threshold_rule_is_settled_for_folds_that_grow(self, dataset):
         config = config_of(threshold="auto")
-        settled = settle_threshold(config, config.methods[0], dataset, split.fn(dataset, 4, 1, 5), 1)
+        settled = settle_threshold(config, config.methods[0], dataset, split.fn(dataset, 4, 1, 5))
         assert settled.validation.threshold != "auto"
 
     def test_the_interval_of_the_gmean_goes_by_the_shares_that_are_tested(self):

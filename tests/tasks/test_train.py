@@ -578,7 +578,7 @@ def test_calibration_looks_at_training_rows_only_and_never_at_a_row_it_was_fitte
     grid = np.linspace(-1, 1, 5).reshape(-1, 1)
     assert again.calibrator.predict_proba(grid) == pytest.approx(model.calibrator.predict_proba(grid), abs=1e-12)
     in_sample = model.pipeline.decision_function(table.rows(split.train).X)
-    divided, samples = calibration_splits(table.rows(split.train), whole, 4), {None: sample}
+    divided, samples = calibration_splits(table.rows(split.train), whole), {None: sample}
     held_out = out_of_fold_scores(table, split, samples, divided, model.pipeline, method, ({"lam": 0.1},), whole, 4)
     assert (held_out != in_sample).all()
     assert auc(table.y[split.train], held_out) < auc(table.y[split.train], in_sample)
@@ -779,7 +779,7 @@ def test_a_fold_whose_copies_do_not_divide_settles_the_threshold_of_all(monkeypa
     )
     undivided, divided = Split(0, np.arange(120), np.arange(0)), Split(1, np.arange(120, 240), np.arange(0))
     for splits, rule in (((divided,), "out_of_fold_smoothed"), ((undivided, divided), "training")):
-        settled = calibrate.settle_threshold(whole, whole.methods[0], SimpleNamespace(), splits, 3)
+        settled = calibrate.settle_threshold(whole, whole.methods[0], SimpleNamespace(), splits)
         assert settled.validation.threshold == rule
 
 
