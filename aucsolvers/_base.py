@@ -75,6 +75,12 @@ class Trace:
             self._points.pop()
         self._points.append((updates, objective, dual_gap, area, self.time_s if time_s is None else time_s))
 
+    def begun_anew(self):
+        """Return a trace without a point, whose clock goes on."""
+        trace = Trace()
+        trace._started = self._started
+        return trace
+
     def as_history(self):
         columns = zip(*self._points, strict=True)
         return {name: np.array(column) for name, column in zip(self.NAMES, columns, strict=True)}

@@ -493,8 +493,9 @@ def _as_floats(scores):
         floats = scores.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"Expected real numbers as scores, got one that is none: {error}. Change it.") from None
-    if scores.dtype.kind in "iu" and scores.itemsize == 8 and np.abs(floats).max(initial=0.0) >= LARGEST_EXACT:
-        raise ValueError("Expected scores that float64 tells apart, got whole numbers from 2^53 on. Pass their ranks.")
+    may_tie = scores.dtype.kind in "iuO" and np.abs(floats).max(initial=0.0) >= LARGEST_EXACT
+    if may_tie and len(np.unique(floats)) < len(np.unique(scores)):
+        raise ValueError("Expected scores that float64 tells apart, got whole numbers above 2^53. Pass their ranks.")
     return floats
 
 

@@ -211,9 +211,16 @@ def _in_floats(X):
     """
     if not isinstance(X, pd.DataFrame) or not X.columns.is_unique:  # the latter are refused soon
         return X
-    others = {name: of for name, of in X.dtypes.items() if of.kind in "iub" or isinstance(of, pd.CategoricalDtype)}
-    thin = pd.SparseDtype(np.float64, 0.0)
-    return X.astype({name: thin if isinstance(of, pd.SparseDtype) else np.float64 for name, of in others.items()})
+    wanted, thin = {}, pd.SparseDtype(np.float64, 0.0)
+    for name, of in X.dtypes.items():
+        if isinstance(of, pd.CategoricalDtype) and of.categories.dtype.kind not in "iufb":
+            raise ValueError(
+                f"Expected numbers in column {name!r}, got categories of {of.categories.dtype}. Encode it before "
+                "rows are made, or under-sample instead."
+            )
+        if of.kind in "iub" or isinstance(of, pd.CategoricalDtype):
+            wanted[name] = thin if isinstance(of, pd.SparseDtype) else np.float64
+    return X.astype(wanted) if wanted else X
 
 
 class HardRows(NamedTuple):

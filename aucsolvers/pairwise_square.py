@@ -49,7 +49,8 @@ SOLVERS = ("auto", "cholesky", "cg")
 LARGEST_FACTORED = 2**14  # features that "cholesky" takes: 4 GiB for two matrices
 LARGEST_CHOLESKY = 4096  # features that "auto" factors: the matrix then takes 128 MiB
 FACTORED_AT_ONCE = 256  # features, however few the rows are: in less time than most conjugate gradients take
-MOST_ROWS = 2**13  # of wider X, whose products with each other "auto" factors: 512 MiB, of dense rows twice
+MOST_ROWS = 2**13  # of wider X, whose products with each other "auto" factors: two matrices of 512 MiB
+LONGER_AT_MOST = 2.0  # than max_iter iterations: to factor that
 COLUMNS = 1024  # of dense rows that are centred and multiplied at a time
 MAX_REFINEMENTS = 5
 OBJECTIVE_KNOWN_TO = 1e-11  # beside Q(0) = 1/2
@@ -75,8 +76,9 @@ class LSSVM(LinearScorer):
     tol : float, default=1e-10
         Stop when the certificate is at most tol; Q(0) = 1/2.
     max_iter : int, default=1000
-        Largest number of conjugate-gradient iterations. A factorisation needs no iterations, but is refined by at most
-        min(5, max_iter) residual corrections if its certificate asks for it.
+        Largest number of conjugate-gradient iterations; of wide X no factorisation is made that takes more than twice
+        as long. A factorisation needs no iterations, but is refined by at most min(5, max_iter) residual corrections
+        if its certificate asks for it.
 
     Attributes
     ----------
@@ -119,9 +121,9 @@ class LSSVM(LinearScorer):
     -----
     Cholesky: O(n d^2 + d^3) time and O(n + d^2) memory beside X, which is read twice, for its moments and its scores;
     of wide X O(n^2 d + n^3) and O(n^2), of CSR n^3 and the squares of the columns' numbers of entries. Where rounding
-    hides lam, so that the factorisation fails, conjugate gradients take over. Those need four products with X and one
-    sort per iteration, and O(n + d) memory, d being the columns of a sparse X that have an entry if many have none. No
-    X is copied whole to be centred or, being float32, converted.
+    hides lam, so that it fails or does not lead to the end, conjugate gradients take over. Those need four products
+    with X and one sort per iteration, and O(n + d) memory, d being the columns of a sparse X that have an entry if many
+    have none. No X is copied whole to be centred or, being float32, converted.
     Nothing is drawn: the same machine, library versions and number of BLAS threads give the same bits.
 
     References
@@ -207,17 +209,19 @@ def solve_wide(X, positive, lam, tol, max_iter):
     """Minimise Q for X, dense or CSR, of more features than rows; ``positive`` is a mask. Return a SolverResult.
 
     Conjugate gradients are the faster way where few eigenvalues of AA' stand out of the others. So they go on for about
-    as long as to factor takes, and then that is done. Where rounding keeps it from a better point, they do go on.
+    as long as to factor takes, and then that is done. Where rounding keeps it from the end, as with rows that are
+    copies of each other and a lam far below their squares, they begin again.
     """
-    trace = Trace()
-    found = solve_by_conjugate_gradients(X, positive, lam, tol, min(_patience(X), max_iter), trace)
-    if found.status == CONVERGED:
+    trace, patience = Trace(), _patience(X)
+    found = solve_by_conjugate_gradients(X, positive, lam, tol, min(patience, max_iter), trace)
+    if found.status == CONVERGED or max_iter < patience / LONGER_AT_MOST:
         return found
     exact = _solve_by_rows(X, positive, lam, tol, max_iter, trace, found.n_iter)
-    if exact is not None and exact.objective <= found.objective:
+    if exact is not None and (exact.status == CONVERGED or (tol == 0.0 and exact.dual_gap <= found.dual_gap)):
         return exact
     logger.info("conjugate gradients instead of cholesky: lam=%g is lost in the rounding of the rows' products", lam)
-    return solve_by_conjugate_gradients(X, positive, lam, tol, max_iter)
+    found = solve_by_conjugate_gradients(X, positive, lam, tol, max_iter, trace.begun_anew())
+    return found if exact is None or found.dual_gap <= exact.dual_gap else exact
 
 
 def _solve_by_rows(X, positive, lam, tol, max_iter, trace, n_iter):
@@ -225,8 +229,9 @@ def _solve_by_rows(X, positive, lam, tol, max_iter, trace, n_iter):
 
     None if the factorisation fails. Its solution is corrected by what v leaves of e, taken from the rows themselves.
     """
-    factor, failed = linalg.lapack.dpotrf(row_system(X, positive, lam).T, clean=0, overwrite_a=1)
-    if failed:
+    try:
+        lower = np.linalg.cholesky(row_system(X, positive, lam))  # SciPy's would hold Python's lock
+    except np.linalg.LinAlgError:
         return None
     X, centre = _with_centre(X)
     residual = np.zeros(len(positive) + 1)
@@ -234,7 +239,7 @@ def _solve_by_rows(X, positive, lam, tol, max_iter, trace, n_iter):
     v, gap, last = np.zeros_like(residual), np.inf, n_iter + min(MAX_REFINEMENTS, max_iter)
     while gap > tol and n_iter <= last:
         n_iter += 1
-        v = v + linalg.lapack.dpotrs(factor, residual)[0]
+        v = v + linalg.lapack.dpotrs(lower.T, residual)[0]
         w = -row_sum_about(centre, X, _weights_of_rows(v, positive))
         _, objective, gap = record_square(trace, n_iter, w, X, positive, lam, centre)
         residual = _scores_in_system(scores_about(centre, X, w), positive) - lam * v

@@ -115,11 +115,12 @@ class SPDAM(LinearScorer):
     Notes
     -----
     A step on m rows costs O(m d + d), or O(their stored values + d) for CSR, an epoch's certificate O(n d + n log n).
-    Memory: X as given, a centred copy of a dense one of at most 4 MiB, and some 4 numbers a row; no other row is ever
-    centred, its offset is folded into the sums. To divide the certificate by e takes about 1/2 + kappa sqrt(m / (n
-    lam)) epochs, kappa being the longest x~_i: scale features. LSSVM solves the same problem exactly and is the better
-    choice where d is below some thousands. The same seed gives the same bits on the same machine, library versions and
-    number of BLAS threads, and a warm-started fit of 5 + 5 epochs the same bits as one of 10.
+    Memory: X as given, a centred copy in float64 of a dense one of at most 2^19 numbers, and some 4 numbers a row; no
+    other row is ever centred, its offset is folded into the sums. To divide the certificate by e takes about
+    1/2 + kappa sqrt(m / (n lam)) epochs, kappa being the longest x~_i: scale features. LSSVM solves the same problem
+    exactly and is the better choice where d is below some thousands. The same seed gives the same bits on the same
+    machine, library versions and number of BLAS threads, and a warm-started fit of 5 + 5 epochs the same bits as one
+    of 10.
 
     References
     ----------

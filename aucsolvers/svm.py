@@ -666,12 +666,13 @@ class _Run:
         self.certify(alpha, w, multiple * w)
 
     def certify_beyond_kink(self):
-        """Record the last certified point stretched by more than its margins are rounded, where that is better."""
+        """Record the last certified point stretched by more than its margins are rounded, if that will do."""
         point, problem = self.point, self.problem
-        w_of_alpha = problem.primal(point.alpha)
-        farthest = np.finfo(np.float64).eps * np.sqrt(inner(point.w, point.w)) * problem.lengths.max()
-        self.certify(point.alpha, w_of_alpha, (1.0 + 2.0 * len(point.w) * farthest) * point.w)
-        if self.point.gap + self.point.rounding >= point.gap + point.rounding:
+        w_of_alpha, margins = problem.primal(point.alpha), problem.y * problem.scores(point.w)
+        bounds = len(point.w) * np.finfo(np.float64).eps * np.sqrt(inner(point.w, point.w)) * problem.lengths
+        farthest = bounds[margins < 1.0 + bounds].max(initial=0.0)
+        self.certify(point.alpha, w_of_alpha, (1.0 + 2.0 * farthest) * point.w)
+        if not self.point.gap + self.point.rounding <= self.target:
             self.certify(point.alpha, w_of_alpha, point.w)
 
     def result(self):

@@ -77,13 +77,23 @@ def read_yaml(path: Path) -> Any:
     return value
 
 
-def _refuse_cycles(value: Any, path: Path, around: tuple[int, ...] = ()) -> None:
+def _refuse_cycles(value: Any, path: Path) -> None:
     """Refuse a value that is inside itself, as an anchor lets YAML say: whoever walks through it never ends."""
-    if isinstance(value, dict | list):
-        if id(value) in around:
+    around: set[int] = set()
+    done: set[int] = set()  # a part that stands in many places is walked through once
+
+    def walk(part: Any) -> None:
+        if not isinstance(part, dict | list) or id(part) in done:
+            return
+        if id(part) in around:
             raise BadInput(f"{path}: expected a config that ends, got an alias inside what it stands for. Remove it.")
-        for part in value.values() if isinstance(value, dict) else value:
-            _refuse_cycles(part, path, (*around, id(value)))
+        around.add(id(part))
+        for inner in part.values() if isinstance(part, dict) else part:
+            walk(inner)
+        around.remove(id(part))
+        done.add(id(part))
+
+    walk(value)
 
 
 def _problems(error: ValidationError) -> list[Any]:

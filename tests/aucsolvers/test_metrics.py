@@ -506,8 +506,9 @@ class TestRefusals:
         (np.array([1, 2, 3, 10**400], dtype=object), "one that is none: int too large"),
         (np.array([1, 2, 3, None], dtype=object), "finite scores, got 1 nan"),
         (np.array([1, 2, 3, "x"], dtype=object), "one that is none: could not convert string to float: 'x'"),
-        (np.array([1, 2, 3, 2**53 + 1]), "whole numbers from 2\\^53 on. Pass their ranks"),
-        (np.array([1, 2, 3, 2**64 - 1], dtype=np.uint64), "whole numbers from 2\\^53 on"),
+        (np.array([1, 2, 2**53, 2**53 + 1]), "whole numbers above 2\\^53. Pass their ranks"),
+        (np.array([1, 2, 2**53, 2**53 + 1], dtype=object), "whole numbers above 2\\^53"),
+        (np.array([1, 2, 2**64 - 2, 2**64 - 1], dtype=np.uint64), "whole numbers above 2\\^53"),
     ],
 )
 def test_scores_that_would_not_be_the_same_in_double_precision_are_refused(scores, words):
@@ -519,6 +520,11 @@ def test_scores_that_would_not_be_the_same_in_double_precision_are_refused(score
 @pytest.mark.parametrize("dtype", [object, np.int64, np.uint8, bool, np.float32, np.longdouble])
 def test_scores_of_any_real_type_are_those_of_double_precision(dtype):
     assert metrics.auc([0, 1, 0, 1, 1], np.array([0, 1, 1, 1, 0]).astype(dtype)) == pytest.approx(7 / 12)
+
+
+def test_large_whole_numbers_that_stay_apart_are_scores():
+    """Nanoseconds since 1970."""
+    assert metrics.auc([0, 0, 1, 1], np.array([1, 3, 2, 4]) * 10**18) == 0.75
 
 
 @pytest.mark.parametrize("missing", [np.nan, None, pd.NA])

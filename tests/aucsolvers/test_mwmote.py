@@ -187,6 +187,13 @@ class TestInputAndOutput:
         assert list(more.columns) == ["amount", "age", "rate"]
         pd.testing.assert_frame_equal(frame, before)
 
+    def test_categories_of_text_are_refused(self):
+        X, y = blobs()
+        frame = pd.DataFrame(X, columns=["amount", "age", "rate"])
+        frame["shop"] = pd.Categorical(np.where(X[:, 0] > 0, "here", "there"))
+        with pytest.raises(ValueError, match=r"Expected numbers in column 'shop', got categories of .*Encode it"):
+            MWMOTE(random_state=0).fit_resample(frame, y)
+
     def test_every_class_is_weighed_against_all_others(self):
         X, y = blobs()
         y[:15] = 2

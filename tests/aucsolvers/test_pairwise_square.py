@@ -172,6 +172,44 @@ class TestWide:
         assert "instead of cholesky" in caplog.text
         np.testing.assert_array_equal(model.coef_, gradients.coef_)
 
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("case", ["low rank", "copies", "copies of both classes"])
+    @pytest.mark.parametrize("scale", [1.0, 1000.0])
+    def test_rows_without_a_rank_of_their_own_are_solved_too(self, case, scale, form):
+        """v is of the size of 1/lam there: what cancels in A'v left a certificate as large as the objective."""
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(120, 600)), rng.random(120) < 0.3
+        if case == "low rank":
+            X = rng.normal(size=(120, 20)) @ rng.normal(size=(20, 600))
+        else:
+            X, y = (np.repeat(rows[:40], 3, axis=0) for rows in (X, y))
+        y = rng.random(120) < 0.3 if case == "copies of both classes" else y
+        model, gradients = (LSSVM(1e-4, solver=solver).fit(form(scale * X), y) for solver in ("auto", "cg"))
+        assert model.status_ == gradients.status_ == "converged"
+        assert model.objective_ == pytest.approx(gradients.objective_, abs=2e-10)
+
+    def test_a_fit_that_is_to_be_short_is_not_followed_by_a_long_factorisation(self, monkeypatch):
+        monkeypatch.setattr(module, "row_system", None)
+        rng = np.random.default_rng(0)
+        X, y = sparse.random_array((2000, 3000), density=0.003, format="csr", rng=rng), np.arange(2000) % 4 == 0
+        with pytest.warns(ConvergenceWarning):
+            assert LSSVM(1e-6, max_iter=3).fit(X, y).n_iter_ == 3
+
+    def test_the_clock_goes_on_where_conjugate_gradients_begin_again(self, monkeypatch):
+        solve, begun = module.solve_by_conjugate_gradients, []
+
+        def noted(*given):
+            begun.append(given[-1])
+            return solve(*given)
+
+        monkeypatch.setattr(module, "solve_by_conjugate_gradients", noted)
+        X, y = unlike()
+        X[:, :100] += 1e8
+        with pytest.warns(ConvergenceWarning):
+            LSSVM(1e-9).fit(sparse.csr_array(X), y)
+        first, second = begun
+        assert first is not second and first.time_s == pytest.approx(second.time_s, abs=1e-3)
+
     def test_of_too_many_rows_no_products_are_made(self, monkeypatch):
         monkeypatch.setattr(module, "MOST_ROWS", 59)
         X, y = unlike()

@@ -400,6 +400,14 @@ def test_bytes_that_are_not_text(tmp_path):
         load_config(str(path))
 
 
+def test_parts_that_stand_in_many_places_are_read_once(tmp_path):
+    """Ten aliases of ten aliases, eight times: walked through place by place, they took a day."""
+    levels = [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 9)]
+    (tmp_path / "c.yaml").write_text("\n".join(["a0: &a0 [1]", *levels]))
+    with pytest.raises(BadInput, match="got 'a0'"):
+        load_config(str(tmp_path / "c.yaml"))
+
+
 def test_yaml_1_2_keeps_yes_a_word_and_exponents_numbers(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(
