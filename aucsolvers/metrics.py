@@ -128,7 +128,7 @@ def logit_interval(area, variance):
     [0.79, 0.956]
     """
     if not (0 <= area <= 1 or math.isnan(area)) or variance < 0:
-        raise ValueError(f"Expected an AUC in [0, 1] and a variance >= 0, got {area!r} and {variance!r}.")
+        raise ValueError(f"Expected an AUC in [0, 1] and a variance >= 0, got {area!r} and {variance!r}. Check both.")
     if math.isnan(variance):
         return math.nan, math.nan
     if variance == 0 or not 0 < area < 1:
@@ -516,7 +516,9 @@ def _distinct(kind, values):
         return np.unique(values, return_inverse=True)
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values})
-        raise ValueError(f"Expected a {kind} of one kind for every row, got {' and '.join(kinds)}.") from None
+        raise ValueError(
+            f"Expected a {kind} of one kind for every row, got {' and '.join(kinds)}. Make them one."
+        ) from None
 
 
 def _check_predicted(y, predicted):

@@ -260,20 +260,17 @@ def _patience(X):
     return 1 + int((0.5 * (entries @ entries) + n**3 / 150.0) / (2.2 * max(1, X.nnz)))
 
 
-def solve_by_cholesky(moments, X, positive, lam, tol, max_iter, trace=None, n_iter=0):
-    """Minimise Q by factoring its Hessian; X is dense, ``positive`` a mask. Return a SolverResult (nothing to go on
-    from). ``trace`` is that of ``n_iter`` iterations before.
-    """
-    trace = Trace() if trace is None else trace
+def solve_by_cholesky(moments, X, positive, lam, tol, max_iter):
+    """Minimise Q by factoring its Hessian; X is dense, ``positive`` a mask. Return a SolverResult."""
+    trace = Trace()
     b, hessian = moments.b, moments.hessian(lam)
     # LAPACK's own driver: on small data the checks around it would cost as much as all the rest
     factor, solution, failed = linalg.lapack.dposv(hessian, b)
     if failed:
         logger.info("conjugate gradients instead of cholesky: lam=%g is lost in the rounding of the covariances", lam)
         return solve_by_conjugate_gradients(X, positive, lam, tol, max_iter)
-    if n_iter == 0:
-        trace.add_with_auc(0, 0.5, float(b @ b) / (2.0 * lam), 0.5)  # w = 0: Q = 1/2, dQ = b, all scores tied
-    w, n_iter, last = -solution, n_iter + 1, n_iter + min(MAX_REFINEMENTS, max_iter)
+    trace.add_with_auc(0, 0.5, float(b @ b) / (2.0 * lam), 0.5)  # w = 0: Q = 1/2, dQ = b, all scores tied
+    w, n_iter, last = -solution, 1, min(MAX_REFINEMENTS, max_iter)
     # 1. the usual case: the moments certify w, and the rows are read once more, for their scores; not where these
     # would be rounded to less than the objective is to be known to
     gap = moments.gap_bound(hessian, w, lam)
