@@ -112,9 +112,9 @@ def is_certified(gap, rounding, target):
     return gap <= target and (gap + rounding <= target or rounding > target)
 
 
-def may_have_loss(margins):
-    """Tell which rows have a loss, or might have one but for the rounding of their scores."""
-    return margins < 1.0 + NEAR_KINK
+def may_have_loss(margins, rounding=NEAR_KINK):
+    """Tell which rows have a loss, or might have one but for the rounding of their scores: at most so much."""
+    return margins < 1.0 + np.minimum(NEAR_KINK, rounding)
 
 
 @kernel(fastmath=REDUCE, error_model="numpy", forceinline=True)
@@ -186,6 +186,11 @@ def best_multiple(margins, cost, squared, square, along, gap):
             scale = low + (chord if trial % 2 else 0.5) * (high - low)
         stretch *= 4.0
     return best
+
+
+def least_multiple(margins, cost, along, square):
+    """Return the t for which P(t w) is least, exactly; ``along`` is the linear term's w0'w, ``square`` ||w||^2."""
+    return least_along(np.zeros(len(margins)), margins, cost, -along, square)
 
 
 def least_along(margins, rise, cost, along, square):

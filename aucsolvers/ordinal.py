@@ -1164,7 +1164,8 @@ def _weigh_up(w, v, lam, loss, slope, squared):
     theta = slope / curve if curve > 0.0 else 1.0
     # slopes that add up to rounding are no certificate, however long one makes them
     theta = min(theta, LARGEST_THETA if squared else 1.0)
-    objective, lower_bound = 0.5 * lam * inner(w, w) + loss, theta * slope - 0.5 * theta * theta * curve
+    objective, dual = 0.5 * lam * inner(w, w) + loss, theta * slope - 0.5 * theta * theta * curve
+    lower_bound = min(dual, objective)  # rounding may take it above what every objective bounds
     band_part = 0.0 if squared else max(0.0, loss - slope + inner(w, v))
     newton_part = inner(gradient, gradient) / (2.0 * lam)
     return gradient, slope - conjugate, objective, lower_bound, theta, band_part, newton_part

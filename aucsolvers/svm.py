@@ -25,13 +25,13 @@ from aucsolvers._hinge import (
     FLAT,
     LOSSES,
     MAX_TRIALS,
-    NEAR_KINK,
     best_multiple,
     dual_bounds,
     is_certified,
     is_no_better_than_a_constant,
-    least_along,
+    least_multiple,
     loss_and_gap,
+    may_have_loss,
     row_costs,
 )
 from aucsolvers._jit import kernel
@@ -498,14 +498,18 @@ class _Problem:
         """||x~_i|| of each row, with the hinge."""
         return 1.0 / np.sqrt(self.constants[:, 3])
 
-    def rounding_of_losses(self, margins, w):
-        """Return what the rounding of scores may change in the sum of the hinge losses.
+    def rounding_of_scores(self, w):
+        """Return eps ||x~|| ||w~|| of each row, by which its score is rounded, and what that is at worst.
 
-        A score is rounded by eps ||x~|| ||w~||, at worst by as many times that as it has terms: farther beyond the kink
-        a row has no loss.
+        At worst it is as many times that as a score has terms: farther beyond the kink a row has no loss.
         """
         rounding = np.finfo(np.float64).eps * np.sqrt(inner(w, w)) * self.lengths
-        lossy = margins < 1.0 + np.minimum(NEAR_KINK, len(w) * rounding)
+        return rounding, len(w) * rounding
+
+    def rounding_of_losses(self, margins, w):
+        """Return what the rounding of scores may change in the sum of the hinge losses."""
+        rounding, at_worst = self.rounding_of_scores(w)
+        lossy = may_have_loss(margins, at_worst)
         return float(self.cost[lossy] @ rounding[lossy])
 
     def weights_to_publish(self, w):
@@ -662,15 +666,15 @@ class _Run:
         w = problem.primal(alpha)
         margins, along = problem.y * problem.scores(w), inner(problem.linear_term, w)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # rows may have any scale
-            multiple = least_along(np.zeros(len(margins)), margins, problem.cost, -along, inner(w, w))
+            multiple = least_multiple(margins, problem.cost, along, inner(w, w))
         self.certify(alpha, w, multiple * w)
 
     def certify_beyond_kink(self):
         """Record the last certified point stretched by more than its margins are rounded, if that will do."""
         point, problem = self.point, self.problem
         w_of_alpha, margins = problem.primal(point.alpha), problem.y * problem.scores(point.w)
-        bounds = len(point.w) * np.finfo(np.float64).eps * np.sqrt(inner(point.w, point.w)) * problem.lengths
-        farthest = bounds[margins < 1.0 + bounds].max(initial=0.0)
+        _, at_worst = problem.rounding_of_scores(point.w)
+        farthest = at_worst[may_have_loss(margins, at_worst)].max(initial=0.0)
         self.certify(point.alpha, w_of_alpha, (1.0 + 2.0 * farthest) * point.w)
         if not self.point.gap + self.point.rounding <= self.target:
             self.certify(point.alpha, w_of_alpha, point.w)

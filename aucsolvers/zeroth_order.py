@@ -43,7 +43,7 @@ from scipy.linalg.lapack import dpstrf
 from sklearn.utils.validation import check_is_fitted
 
 from aucsolvers._base import CONVERGED, MAX_ITER, SolverResult, Trace, validate_rows
-from aucsolvers._hinge import least_along
+from aucsolvers._hinge import least_along, least_multiple
 from aucsolvers._jit import LONGEST_CALL, kernel
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_positive
 from aucsolvers._ranking import TIED_WITHIN, tied
@@ -588,7 +588,7 @@ class _Certifier:
     def _best_multiple(self, w):
         """Return the multiple of w with the least F, and its margins."""
         margins = self.terms.y * self._scores(w)
-        best = least_along(np.zeros(len(margins)), margins, self.terms.cost, -self.terms.mean @ margins, w @ w)
+        best = least_multiple(margins, self.terms.cost, self.terms.mean @ margins, w @ w)
         return best * w, best * margins
 
     def _scores(self, w):
