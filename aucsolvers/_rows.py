@@ -21,7 +21,7 @@ REDUCE = {"reassoc", "contract", "nsz"}
 
 FULL = 192  # rows: a multiple of every tile that BLAS computes matrix products in (4, 6, 8, 12, 16, 24, 32, 48)
 
-ENTRIES_READ, LEAST_READINGS, MOST_READINGS = 1e9, 1_000, 300_000  # some seconds
+ENTRIES_READ, LEAST_READINGS, MOST_READINGS = 8e9, 1_000, 300_000  # some seconds
 
 MOST_PICKED = 0.6  # of all rows: of more, BLAS adds up all in less time
 
@@ -410,13 +410,13 @@ def add_scaled(target, factor, other):
         target[f] += factor * other[f]
 
 
-def most_readings(rows, entries_read=ENTRIES_READ, more=0):
-    """Return how often a solver that is not told may read all rows: so many entries, but within limits.
+def most_readings(rows, more=0):
+    """Return how often a solver that is not told may read all rows: ENTRIES_READ, but within limits.
 
     Each time it reads ``more`` numbers besides.
     """
     entries = (rows.nnz if sparse.issparse(rows) else rows.size) + more
-    return int(min(max(entries_read / max(entries, 1), LEAST_READINGS), MOST_READINGS))
+    return int(min(max(ENTRIES_READ / max(entries, 1), LEAST_READINGS), MOST_READINGS))
 
 
 # Row operations --------------------------------------------------------------------------------------------------

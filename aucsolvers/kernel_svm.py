@@ -258,9 +258,9 @@ class KernelSVM(BinaryScorer):
         return self
 
     @transactional
-    def fit_scores(self, X, y, sample_weight=None):
-        """Fit, and return the scores of the rows of X whose weight is not 0, up to rounding: the solver knows them."""
-        result, *fitted = self._solve(X, y, sample_weight)
+    def fit_scores(self, X, y):
+        """Fit, and return the scores of the rows of X, up to rounding: the solver knows them."""
+        result, *fitted = self._solve(X, y, None)
         self._publish(result, *fitted)
         return result.scores
 

@@ -70,7 +70,7 @@ class LSSVM(LinearScorer):
         Weight of the regulariser, > 0.
     solver : {"auto", "cholesky", "cg"}, default="auto"
         "cholesky" factors the d x d system, dense X only; "cg" runs conjugate gradients on products with X alone, with
-        a diagonal preconditioner if d <= n. "auto" factors dense X of d <= n or a few hundred features. Of wider X, up
+        a diagonal preconditioner if d <= n. "auto" factors dense X of d <= min(n, 4096) or d <= 256. Of wider X, up
         to 8192 rows, dense or CSR, it factors an (n + 1) x (n + 1) system of the rows' products with each other, where
         conjugate gradients are not there in the time that this takes.
     tol : float, default=1e-10
@@ -97,7 +97,8 @@ class LSSVM(LinearScorer):
     gradient_norm_ : float
         ||dQ(w)||, or a bound on it.
     n_iter_ : int
-        Conjugate-gradient iterations, factorisations (1 at most) and refinements.
+        Conjugate-gradient iterations, factorisations (1 at most) and refinements: of the last run, like history_, where
+        rounding spoiled a factorisation and conjugate gradients began again.
     status_ : {"converged", "max_iter", "diverged"}
         Whether dual_gap_ <= tol; "diverged" where objective_ overflowed.
     history_ : dict of ndarray

@@ -47,7 +47,6 @@ AFRESH = 32  # epochs: a pass over all rows sums up what the steps of so many ha
 DRAWS = 2**15  # rows drawn at a time: of small data several epochs, for a call to NumPy costs as much as one of them
 FEW_BYTES = 2**22  # of dense rows in float64: a centred copy pays within some epochs, and nobody misses the memory
 FAR_BYTES = 2**24  # of rows: beyond it they come from so far away that asking ahead pays; below, it costs a tenth
-ENTRIES_READ = 8e9  # of X and w, by a fit that is not told how many epochs: some seconds
 VECTORS = ("w", "ahead", "u")
 OF_COLUMNS = (*VECTORS, "means")  # what a state holds a number of, or two, for each feature
 
@@ -184,7 +183,7 @@ class SPDAM(LinearScorer):
 def _most_epochs(rows, batch):
     """Return how many epochs a fit makes that is not told: each step moves all of w, however sparse the rows are."""
     n, d = rows.shape
-    return most_readings(rows, ENTRIES_READ, more=-(-n // batch) * d)
+    return most_readings(rows, more=-(-n // batch) * d)
 
 
 def _check_batch_size(value):

@@ -171,10 +171,11 @@ class GeometricUnderSampler(BaseCleaningSampler):
         self.sampling_strategy_ = check_sampling_strategy(self.sampling_strategy, y, self._sampling_type)
         return self._fit_resample(rows, y)
 
-    def _fit_resample(self, X, y, gamma="loo"):
+    def _fit_resample(self, X, y, gamma="loo", minority=None):
         self.check_parameters()
         classes, counts = np.unique(y, return_counts=True)
-        minority, n_min = classes[counts.argmin()], counts.min()
+        minority = classes[counts.argmin()] if minority is None else minority
+        self._minority, n_min = minority, np.count_nonzero(y == minority)
         sampled = [c for c in self.sampling_strategy_ if c != minority]
         self.imbalance_ratio_ = float(max((counts[classes == c][0] for c in sampled), default=n_min) / n_min)
         self.scheme_ = self.scheme if self.scheme != "auto" else "u1" if self.imbalance_ratio_ < RATIO_OF_U2 else "u2"
@@ -200,15 +201,16 @@ class GeometricUnderSampler(BaseCleaningSampler):
     def kept_of_parts(self, X, y, parts):
         """Yield, for each part of the rows X, an index array, those of it that a sampler of the part alone keeps.
 
-        For a fitted sampler, and rows and labels of its kind. Settled are the scheme and the width of the kernel, which
-        look at all rows together; the hyperplane, the bins and the draw are each part's own.
+        For a fitted sampler, and rows and labels of its kind. Settled are the scheme, the minority and the width of the
+        kernel, which look at all rows together; the hyperplane, the bins and the draw are each part's own.
         """
         check_is_fitted(self)
         X, y = validate_rows(self, X), np.asarray(y)
+        gamma, minority = getattr(self.estimator_, "gamma_", "loo"), self._minority
         for part in parts:
             sampler = clone(self).set_params(scheme=self.scheme_)
             sampler.sampling_strategy_ = self.sampling_strategy_
-            sampler._fit_resample(X[part], y[part], getattr(self.estimator_, "gamma_", "loo"))
+            sampler._fit_resample(X[part], y[part], gamma, minority)
             yield part[sampler.sample_indices_]
 
     def check_parameters(self):
@@ -366,14 +368,15 @@ def bins_of_distance(distances, n_bins, unit=0.0):
     """Return the bin, 1 (nearest) to n_bins, of each distance; all are in bin 1 if all distances are equal.
 
     Bins are (edge, next edge] but for the first, which gamma_min belongs to as well. Distances that differ by at most
-    ``unit`` are equal up to rounding: many rows of whole numbers are equally far, but for their last bits.
+    ``unit`` are equal up to rounding: many rows of whole numbers are equally far, but for their last bits. So edges are
+    that much farther out, but no more than half a bin: the farthest row is in the last bin.
     """
     low, high = distances.min(), distances.max()
     if not high - low > unit:
         return np.ones(len(distances), dtype=np.int64)
     # Dividing by the range, not by the width delta = range / M, makes gamma_max exactly the edge of bin M.
     place = n_bins * ((distances - low) / (high - low))
-    return np.clip(np.ceil(place - n_bins * (unit / (high - low))), 1, n_bins).astype(np.int64)
+    return np.clip(np.ceil(place - min(0.5, n_bins * (unit / (high - low)))), 1, n_bins).astype(np.int64)
 
 
 def _sample(distances, uniforms, scheme, n_bins, n_min):

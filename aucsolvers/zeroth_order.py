@@ -33,6 +33,7 @@ O(rank), and w is that of an ordinary kernel expansion over the pivots.
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -77,7 +78,6 @@ ROUNDS_PER_PASS = 8  # of dual coordinate ascent, for the certificate: a pass co
 KEPT_BYTES = 2**25  # of a Gram matrix that is kept: of 2048 rows
 AHEAD = 32  # candidates for pivots whose rows of a Gram matrix that is not kept are computed together
 NEARLY = 0.5  # of the largest squared distance: one of them that is so far is the next pivot
-ENTRIES_READ = 8e9  # features or coordinates that separate the classes take thousands of rounds, each of them short
 MOST_FOLLOWED = 1024  # rows whose margins follow w by their products with each other: 8 MiB
 FOLLOWED_A_COORDINATE = 8  # such rows: a change of w costs as many additions as there are rows, a margin as coordinates
 CERTIFIED_FROM = 2**18  # entries that rounds have read: fewer take less time than a look at the certificate
@@ -373,7 +373,7 @@ class ZOVR(MarginMeanScorer):
     def _most_rounds(self, rows):
         if self.schedule == "source":  # answers get no better
             return LEAST_READINGS
-        return most_readings(rows, ENTRIES_READ)
+        return most_readings(rows)
 
     def _with_bound(self, result, exact):
         """Return the result with its gap to the exact solver's lower bound on min F, where that is the higher one."""
@@ -406,11 +406,11 @@ def zeroth_order_descent(
         alpha = np.minimum(terms.cost * (walk.slopes / (t - last)), terms.cost)
         mean, before = walk.answer(t - last), mean
         if t == max_iter or t * walk.entries_a_round >= CERTIFIED_FROM:
-            answer = certifier.improved(mean, before) if averaged else mean
+            answer = certifier.improved(mean, before) if averaged else certifier.point(mean)
             if certifier.certify(t * inner_steps, answer, alpha, 1 + (t - last) // ROUNDS_PER_PASS):
                 break
         walk.slopes[:], last = 0.0, t
-    return certifier.result(answer, t)
+    return certifier.result(answer.w, t)
 
 
 def _marks(max_iter):
@@ -545,6 +545,13 @@ def allowed_gap(objective, size, at_zero, tol):
     return tol * min(max(at_zero, abs(objective)), max(RELATIVE * abs(objective), OF_TERMS * size))
 
 
+class _Point(NamedTuple):
+    """A w and the rows' margins there."""
+
+    w: np.ndarray
+    margins: np.ndarray
+
+
 class _Certifier:
     """F at a point, its distance to the best dual value so far, and the trace of both."""
 
@@ -553,16 +560,20 @@ class _Certifier:
         self.tol, self.at_zero = tol, terms.cost.sum()  # F(0) = lam2
         self.trace, self.bound, self.objective, self.size = Trace(), -np.inf, None, None
         size = rows.shape[1] + int(bias)
-        self.certify(0, np.zeros(size), np.zeros(len(terms.y)), 0)
+        self.certify(0, _Point(np.zeros(size), np.zeros(len(terms.y))), np.zeros(len(terms.y)), 0)
 
-    def certify(self, updates, w, alpha, passes):
-        """Record F(w), its gap to the best D so far and the training AUC; return whether the gap will do.
+    def point(self, w):
+        """Return the _Point at w."""
+        return _Point(w, self.terms.y * (row_scores(self.rows, w[: self.rows.shape[1]]) + self.bias * w[-1]))
+
+    def certify(self, updates, point, alpha, passes):
+        """Record F at a _Point, its gap to the best D so far and the training AUC; return whether the gap will do.
 
         D is taken at ``alpha`` after ``passes`` of dual coordinate ascent from there.
         """
-        y, scores = self.terms.y, self._scores(w)
-        self.objective = self.terms.value(w @ w, y * scores)
-        self.size = self.objective + 2.0 * max(0.0, float(self.terms.mean @ (y * scores)))
+        y, scores = self.terms.y, self.terms.y * point.margins
+        self.objective = self._value(point)
+        self.size = self.objective + 2.0 * max(0.0, float(self.terms.mean @ point.margins))
         if passes:
             alpha = self.space.ascend(self.terms, alpha, passes)
         self.bound = max(self.bound, float(alpha.sum() - 0.5 * self.space.square_norm(y * (self.terms.mean + alpha))))
@@ -571,28 +582,31 @@ class _Certifier:
         return self.is_met
 
     def improved(self, mean, before):
-        """Return a point of less F than a mean over rounds: its best multiple, or on from the mean ``before``, if any.
+        """Return a _Point of less F than a mean over rounds: its best multiple, or on from the mean ``before``, if any.
 
         That is the least on the line through the best multiples of both: as their errors fall as one over the rounds so
         far, what is still to come is about in its direction. F along a line is known from the margins at two points.
         """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # rows may have any scale
-            w, margins = self._best_multiple(mean)
+            best = self._best_multiple(mean)
             if before is None:
-                return w
-            other, its_margins = self._best_multiple(before)
-            step, rise = w - other, margins - its_margins
-            along = w @ step - self.terms.mean @ rise
-            return w + least_along(margins, rise, self.terms.cost, along, step @ step) * step
+                return best
+            other = self._best_multiple(before)
+            step, rise = best.w - other.w, best.margins - other.margins
+            along = best.w @ step - self.terms.mean @ rise
+            t = least_along(best.margins, rise, self.terms.cost, along, step @ step)
+            on = self.point(best.w + t * step)
+            # means on one line through 0, as where the rows have one feature, leave of a step but rounding
+            return on if self._value(on) < self._value(best) else best
 
     def _best_multiple(self, w):
-        """Return the multiple of w with the least F, and its margins."""
-        margins = self.terms.y * self._scores(w)
+        """Return the _Point at the multiple of w with the least F."""
+        margins = self.point(w).margins
         best = least_multiple(margins, self.terms.cost, self.terms.mean @ margins, w @ w)
-        return best * w, best * margins
+        return _Point(best * w, best * margins)
 
-    def _scores(self, w):
-        return row_scores(self.rows, w[: self.rows.shape[1]]) + self.bias * w[-1]
+    def _value(self, point):
+        return self.terms.value(point.w @ point.w, point.margins)
 
     @property
     def gap(self):

@@ -63,14 +63,12 @@ def cell_sections(prepared: Prepared, method: MethodConfig, config: ExperimentCo
     }
 
 
-def experiment_sections(
-    config: ExperimentConfig, datasets: tuple[Dataset, ...], cells: tuple[MethodResult, ...]
-) -> dict[str, Any]:
-    """Return what the manifest of a whole experiment tells: its config, its data, and its cells' own manifests."""
+def experiment_sections(config: ExperimentConfig, datasets: tuple[Dataset, ...]) -> dict[str, Any]:
+    """Return what the manifest of a whole experiment tells from its start; its ``cell_list`` is known at the end."""
     return {
         "config": config.model_dump(mode="json"),
         "data": [data_section(dataset) for dataset in datasets],
-        "cells": cell_list(cells),
+        "cells": [],
     }
 
 

@@ -114,7 +114,7 @@ def tracked_experiment(config: ExperimentConfig, datasets: tuple[Dataset, ...]) 
     client = store.open_store()
     facts = git_state() | environment() | _facts_of_run(config)
     experiment_id = store.experiment_id(client, config.name)
-    sections = {"kind": "experiment"} | experiment_sections(config, datasets, ())
+    sections = {"kind": "experiment"} | experiment_sections(config, datasets)
     run = _start(client, experiment_id, config.name, config.name, facts, {}, sections)
     try:
         _log_params(run, _flat(config.model_dump(mode="json")))

@@ -24,6 +24,29 @@ LINE = np.array([0.0, 1.0, 2.5, 20.0, 4.0, 6.0, 19.0, 21.0, 22.0]).reshape(-1, 1
 LABELS = np.array([1, 1, 1, 1, 0, 0, 0, 0, 0])
 
 
+# What smote-variants 1.0.1 makes of ``blobs()``, as ``by_smote_variants`` asks it: the rows that it keeps, all of the
+# 40 but these five, and their weights.
+NOISE = [4, 19, 27, 32, 36]
+# fmt: off
+WEIGHTS = [
+    0.581603087293, 0.76419063835, 0.218606431352, 1.28660615836, 1.23663125069, 0.299606875669, 0.265338339888,
+    0.452451133412, 1.12198300759, 1.11698327211, 0.469966951441, 0.623452464198, 0.141917122849, 0.196707669168,
+    0.127011162442, 0.124404467583, 0.617478662049, 0.544979821359, 0.282841310815, 0.740694854998, 0.128052304143,
+    0.706314434313, 0.161690529302, 0.707605450627, 0.159733036235, 0.42003317178, 0.150864222858, 0.24596287486,
+    0.400788315405, 0.359091579237, 0.590529115723, 1.03829500374, 0.762431783094, 0.241770163018, 0.185740402433,
+]
+# fmt: on
+
+
+def by_smote_variants(foreign, X, y):
+    """Return the minority rows that smote-variants keeps and their weights: a row's is its sum over borderline rows."""
+    theirs = foreign.MWMOTE(k1=5, k2=2, k3=40, cf_th=5.0, cmax=2.0, random_state=0)
+    theirs.min_label, theirs.maj_label = 1, 0
+    kept = theirs.filter_minorities(X, y, {}, np.flatnonzero(y == 1))
+    border = theirs.determine_border_majority(X, X[y == 0], kept, {})
+    return kept, theirs.determine_information_weights(X[y == 0], X[kept], border, np.arange(len(kept))).sum(axis=0)
+
+
 def blobs(n_min=40, n_maj=160, d=3, seed=0):
     rng = np.random.default_rng(seed)
     y = np.repeat([1, 0], [n_min, n_maj])
@@ -121,17 +144,16 @@ class TestWeights:
 
         It takes one majority neighbour more than told, and sets 1/d to 10 at most: below C_f(th) = 5 that is not seen.
         """
-        foreign = pytest.importorskip("smote_variants", reason="smote-variants is not installed: pip install --no-deps")
-        X, y = blobs()
-        theirs = foreign.MWMOTE(k1=5, k2=2, k3=40, cf_th=5.0, cmax=2.0, random_state=0)
-        theirs.min_label, theirs.maj_label = 1, 0
-        kept = theirs.filter_minorities(X, y, {}, np.flatnonzero(y == 1))
-        border = theirs.determine_border_majority(X, X[y == 0], kept, {})
-        weights = theirs.determine_information_weights(X[y == 0], X[kept], border, np.arange(len(kept))).sum(axis=0)
         ours = MWMOTE(k3=40, random_state=0)
-        ours.fit_resample(X, y)
-        assert_array_equal(ours.hard_rows_[1].rows, kept)
-        assert_allclose(ours.hard_rows_[1].weights, weights, rtol=1e-9)
+        ours.fit_resample(*blobs())
+        assert_array_equal(ours.hard_rows_[1].rows, np.delete(np.arange(40), NOISE))
+        assert_allclose(ours.hard_rows_[1].weights, WEIGHTS, rtol=1e-9)
+
+    def test_smote_variants_says_so(self):
+        foreign = pytest.importorskip("smote_variants", reason="smote-variants is not installed: pip install --no-deps")
+        kept, weights = by_smote_variants(foreign, *blobs())
+        assert_array_equal(kept, np.delete(np.arange(40), NOISE))
+        assert_allclose(weights, WEIGHTS, rtol=1e-9)
 
     def test_a_duplicate_counts_as_a_neighbour_and_itself_does_not(self):
         X = np.array([[0.0], [0.0], [5.0], [5.0], [5.0], [9.0], [1.0], [8.0]])

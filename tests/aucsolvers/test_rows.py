@@ -244,10 +244,10 @@ def test_dense_rows_of_few_values_become_what_scipy_makes_of_them(dtype, density
 
 def test_rows_are_read_fewer_times_where_it_takes_longer():
     shapes = (10, 10), (200, 1_000), (10**5, 10**5)
-    assert [most_readings(np.broadcast_to(1.0, shape)) for shape in shapes] == [300_000, 5_000, 1_000]
-    assert most_readings(sparse.eye_array(10**5, format="csr")) == 10_000
+    assert [most_readings(np.broadcast_to(1.0, shape)) for shape in shapes] == [300_000, 40_000, 1_000]
+    assert most_readings(sparse.eye_array(10**5, format="csr")) == 80_000
     assert most_readings(sparse.csr_array((5, 5))) == 300_000
-    assert most_readings(sparse.eye_array(10**5, format="csr"), more=10**5) == 5_000
+    assert most_readings(sparse.eye_array(10**5, format="csr"), more=10**5) == 40_000
 
 
 class TestIndices:

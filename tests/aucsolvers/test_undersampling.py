@@ -95,6 +95,12 @@ class TestBins:
         assert got[np.argmin(distances)] == 1
         assert got[np.argmax(distances)] == n_bins or low == high
 
+    def test_what_is_equal_up_to_a_unit_moves_edges_by_half_a_bin_at_most(self):
+        distances = np.array([2.0, 4.0, 4.1, 4.3, 11.9, 12.0])
+        assert_array_equal(bins_of_distance(distances, 5, unit=0.1), [1, 1, 1, 2, 5, 5])
+        # bins of width 2 and a unit of 3: edges are at 5, 7, 9, 11
+        assert_array_equal(bins_of_distance(distances, 5, unit=3.0), [1, 1, 1, 1, 5, 5])
+
     @untimed
     @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30), st.integers(1, 20))
     def test_nearer_is_never_in_a_farther_bin(self, distances, n_bins):
@@ -665,6 +671,16 @@ def test_the_scheme_of_all_rows_is_that_of_every_part():
     alone.fit_resample(X[part], y[part])
     assert sampler.scheme_ == "u1"
     assert_array_equal(kept, part[alone.sample_indices_])
+
+
+def test_the_minority_of_all_rows_is_that_of_every_part():
+    """Of 30 to 28 rows the part has 26 to 28: the larger class of it, which is the minority, is kept."""
+    rng = np.random.default_rng(0)
+    X, y = rng.exponential(size=(58, 1)), np.repeat([0, 1], [30, 28])
+    sampler = GeometricUnderSampler(estimator=KnownPlane(), random_state=0)
+    sampler.fit_resample(X, y)
+    (kept,) = sampler.kept_of_parts(X, y, [np.arange(4, 58)])
+    assert np.count_nonzero(kept >= 30) == 28 and np.count_nonzero(kept < 30) < 26
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -508,6 +508,23 @@ class TestCertificate:
         assert told.history_["dual_gap"][-1] == told.dual_gap_
         assert_array_equal(told.history_["dual_gap"][:-1], plain.history_["dual_gap"][:-1])
 
+    @pytest.mark.parametrize("lam2", [0.1, 10.0])
+    @pytest.mark.parametrize("bias", [True, False])
+    def test_of_one_feature_no_answer_is_worse_than_nothing(self, bias, lam2):
+        """All means over rounds lie on one line through 0, or nearly: the line through two of them is rounding alone.
+
+        F was up to 1e28 times F(0) with an intercept, and above F(0) without, where the best multiple is the optimum.
+        """
+        rng = np.random.default_rng(0)
+        for n in range(10, 40):
+            y = np.arange(n) < max(2, n // 6)
+            X = rng.normal(size=(n, 1)) + y[:, None]
+            parameters = {"lam1": 0.1, "lam2": lam2, "fit_intercept": bias}
+            model = ZOVR(**parameters, max_iter=3000, random_state=0).fit(X, y)
+            assert model.history_["objective"].max() <= lam2 * (1 + 1e-12)
+            if not bias:
+                assert model.objective_ == pytest.approx(MarginMeanSVM(**parameters).fit(X, y).objective_, rel=1e-6)
+
     @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
     @pytest.mark.parametrize("bias", [0.0, 1.0])
     def test_dual_ascent_is_that_of_a_slow_twin(self, form, bias):
