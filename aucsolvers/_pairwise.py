@@ -1,5 +1,7 @@
 """What the solvers of the pairwise objectives share: the two classes as blocks of rows, the trace of Q."""
 
+import math
+
 import numpy as np
 from scipy import sparse
 
@@ -15,6 +17,7 @@ from aucsolvers._rows import (
 )
 from aucsolvers.metrics import square_slopes
 
+ROUNDED = 2.0**-53  # of the terms of a sum over rows; of n that err at random, about as much
 COPIED = 4096  # rows at a time that a block takes in, by a copy in between
 
 
@@ -43,16 +46,19 @@ def _block(X, places):
 # Pairwise square -------------------------------------------------------------------------------------------------
 
 
-def record_square(trace, updates, w, X, positive, lam, centre=None):
+def record_square(trace, updates, w, X, positive, lam, size, centre=None):
     """Add a point to the trace; return the gradient of Q, Q and the certificate ||dQ||^2/(2 lam).
 
     Q does not see a shift of all rows, rounding does: a dense X may come with a ``centre`` to be taken from each row.
+    ``size`` is M, M^2 being the mean square of the rows' lengths, summed over the classes: rounding of scores s and
+    sums changes the gradient by some eps M (1 + max |s|), which the certificate allows for.
     """
     scores = scores_about(centre, X, w)
     s_pos, s_neg = scores[positive], scores[~positive]
     gradient = lam * w + row_sum_about(centre, X, square_slopes(scores, positive, margin=1.0))
     objective = 0.5 * lam * inner(w, w) + mean_pair_square(s_pos, s_neg)
-    gap = inner(gradient, gradient) / (2.0 * lam)
+    bound = math.sqrt(inner(gradient, gradient)) + ROUNDED * size * (1.0 + float(np.abs(scores).max()))
+    gap = bound * bound / (2.0 * lam)
     trace.add(updates, objective, gap, s_pos, s_neg)
     return gradient, objective, gap
 

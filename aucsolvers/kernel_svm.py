@@ -149,7 +149,8 @@ class KernelSVM(BinaryScorer):
         P at the solution, intercept included in the norm.
     dual_gap_ : float
         P(f) - D(alpha) >= P(f) - min P: the certificate; for the hinge, what the rounding of scores may add included,
-        but not what that of kernel values may: of a polynomial of rows far from 0 that can be half as much again.
+        but not what that of kernel values may: of a polynomial of rows far from 0 that can be half as much again, of
+        "linear" with rows far from 0 that hardly differ, more.
     gap_unit_ : float
         P(0) = sum_i C_i, or 1 where that is less: in units of it, gaps of different data compare.
     n_iter_ : int

@@ -60,8 +60,9 @@ class OPAUC(OnlineScorer):
     objective_ : float
         Q(coef_); nan after partial_fit.
     dual_gap_ : float
-        An upper bound on Q(w) - min Q: Q(w) less the best Q(v) - ||dQ(v)||^2/(2 lam) of the points v in history_ where
-        a pass began or ended. It is of Q itself, also if rank approximates the steps. nan after partial_fit.
+        An upper bound on Q(w) - min Q, up to rounding: Q(w) less the best Q(v) - ||dQ(v)||^2/(2 lam) of the points v in
+        history_ where a pass began or ended. It is of Q itself, also if rank approximates the steps. nan after
+        partial_fit.
     gap_unit_ : float
         max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
 

@@ -61,7 +61,7 @@ class OAMSeq(OnlineScorer):
     objective_ : float
         P(coef_); nan after partial_fit.
     dual_gap_ : float
-        An upper bound on P(w) - min P, see Notes; nan after partial_fit: it would need the rows.
+        An upper bound on P(w) - min P up to rounding, see Notes; nan after partial_fit: it would need the rows.
     gap_unit_ : float
         max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
     n_iter_ : int

@@ -838,7 +838,11 @@ def _newton_direction(problem, here):
     hessian = np.empty((len(here.w), len(here.w)))
     _complete_hessian(problem.rows, here.free, here.curvature, problem.bias, squares, hessian)
     # LAPACK's own driver: on small data the checks around it would cost as much as all the rest
-    _, direction, failed = linalg.lapack.dposv(hessian.T, -here.gradient, lower=0, overwrite_a=1)
+    _, direction, failed = linalg.lapack.dposv(hessian.T, -here.gradient, lower=0)
+    if failed:  # of huge features that lie on a line, say: it gets what rounding may have taken
+        diagonal = hessian.diagonal()
+        np.fill_diagonal(hessian, diagonal + len(hessian) * np.finfo(np.float64).eps * diagonal.max())
+        _, direction, failed = linalg.lapack.dposv(hessian.T, -here.gradient, lower=0)
     return None if failed else direction
 
 

@@ -44,8 +44,8 @@ class UniExp(OnlineScorer):
     objective_ : float
         E(coef_); nan after partial_fit.
     dual_gap_ : float
-        An upper bound on E(w) - min E: E(w) less the best E(v) - ||dE(v)||^2/(2 lam) of the points v in history_ where
-        a pass began or ended, since E is lam-strongly convex. nan after partial_fit.
+        An upper bound on E(w) - min E, up to rounding: E(w) less the best E(v) - ||dE(v)||^2/(2 lam) of the points v in
+        history_ where a pass began or ended, since E is lam-strongly convex. nan after partial_fit.
     gap_unit_ : float
         max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
 

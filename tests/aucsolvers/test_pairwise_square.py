@@ -3,6 +3,7 @@
 import pickle
 import tracemalloc
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -471,6 +472,25 @@ class TestDegenerate:
     def test_parameters_are_checked(self, parameters, message):
         with pytest.raises(ValueError, match=message):
             LSSVM(**parameters).fit([[1.0], [0.0]], [1, 0])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", ["auto", "cg"])
+@pytest.mark.parametrize("scale", [1e3, 1e6, 1e9, 1e12])
+def test_a_certificate_allows_for_the_rounding_of_scores_and_sums(scale, solver):
+    """The optimum of the two coordinates in fractions. Rows of 1e12 had gaps 50 times too small, and "converged"."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, y = scale * rng.normal(size=(12, 1)) * rng.normal(size=(1, 2)), np.arange(12) < 3
+        lam = 10.0 ** rng.integers(-6, 1)
+        model = LSSVM(lam, solver=solver).fit(X, y)
+        Z = [[Fraction(a) - Fraction(b) for a, b in zip(i, j, strict=True)] for i in X[y] for j in X[~y]]
+        (a, b), c = ([sum(z[k] * z[f] for z in Z) / len(Z) for f in range(2)] for k in range(2))
+        a, c, r = a + Fraction(lam), c[1] + Fraction(lam), [sum(z[f] for z in Z) / len(Z) for f in range(2)]
+        best = (1 - (c * r[0] ** 2 - 2 * b * r[0] * r[1] + a * r[1] ** 2) / (a * c - b * b)) / 2
+        w = [Fraction(value) for value in model.coef_.ravel()]
+        loss = sum((1 - w[0] * z[0] - w[1] * z[1]) ** 2 for z in Z) / (2 * len(Z))
+        assert Fraction(lam) / 2 * (w[0] ** 2 + w[1] ** 2) + loss - best <= model.dual_gap_
 
 
 @pytest.mark.parametrize("lam", [1e-6, 1e-2, 1.0])

@@ -807,6 +807,19 @@ def test_steps_that_only_move_last_digits_come_to_an_end(seed):
     assert svm.dual_gap_ < 1e-12 * svm.objective_
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(12))
+def test_huge_features_on_a_line_are_solved_as_one_column_is(seed, loss):
+    """One amount in two currencies: rounding left of the Hessian's small eigenvalue no more than its sign."""
+    rng = np.random.default_rng(seed)
+    amounts, rates = 1e6 * rng.normal(size=(20, 1)), rng.normal(size=(1, 2))
+    y = np.arange(20) < 1 + seed % 3
+    two, one = (LinearSVM(1e3, loss=loss, random_state=0) for _ in range(2))
+    two.fit(amounts * rates, y), one.fit(amounts * np.linalg.norm(rates), y)
+    assert two.status_ == one.status_ == "converged"
+    assert two.objective_ == pytest.approx(one.objective_, rel=1e-6)
+
+
 def test_starting_over_leaves_half_of_the_passes_to_descent(monkeypatch):
     honest, allowed = module._polish, []
 
@@ -820,7 +833,7 @@ def test_starting_over_leaves_half_of_the_passes_to_descent(monkeypatch):
     y = np.where(X[:, 0] + rng.normal(size=120) > 1, 1.0, -1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        LinearSVM(100.0, max_iter=1000, random_state=4).fit(X + 1e7, y)
+        LinearSVM(100.0, max_iter=1000, random_state=4).fit(X + 3e7, y)
     (_, first), (passes, second) = allowed
     assert first == 1000 and second == 1000 - (1000 - passes) // 2
 
