@@ -329,6 +329,8 @@ def solve_by_conjugate_gradients(X, positive, lam, tol, max_iter, trace=None):
             objective, gap, w = best
             break
         best = min(best, (objective, gap, w), key=lambda point: point[0])
+        if inner(gradient, gradient) <= 0.5 * lam * tol:
+            break  # if the gap will not do, it is what it allows for rounding, which no step makes less
     if not gap <= tol:
         w = best[2]
         _, objective, gap = record_square(trace, n_iter, w, X, *settings)  # the trace ends with it
