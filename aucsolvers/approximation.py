@@ -205,8 +205,10 @@ class KernelFeatures(FormerNames, ClassNamePrefixFeaturesOutMixin, TransformerMi
         X = checked_rows(validate_rows(self, X))
         # equal rows have the same bits of a product with random numbers, and hardly others do
         probe, starts = np.random.default_rng(0).normal(size=X.shape[1]), range(0, X.shape[0], BLOCK_ROWS)
-        keys = [row_scores(self._moved(X[start : start + BLOCK_ROWS]), probe) for start in starts]
-        return np.isin(np.concatenate(keys), row_scores(self.nystroem_.components_, probe))
+        landmarks = self.nystroem_.components_
+        stored = sparse.csr_array if sparse.issparse(landmarks) else np.asarray  # sums of other terms have other bits
+        keys = [row_scores(stored(self._moved(X[start : start + BLOCK_ROWS])), probe) for start in starts]
+        return np.isin(np.concatenate(keys), row_scores(landmarks, probe))
 
     def _refuse_overflow(self, landmarks):
         """Raise ValueError if a power of the largest product is no number: of no use to an eigenvalue decomposition."""

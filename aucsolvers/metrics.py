@@ -478,10 +478,15 @@ def _check_scores(y, scores):
     scores = _as_floats(scores)
     if scores.shape != positive.shape:
         raise ValueError(f"Expected scores of shape {positive.shape}, as y, got {scores.shape}. Pass one per row.")
+    check_finite(scores)
+    return positive, scores
+
+
+def check_finite(scores):
+    """Raise ValueError if any of the scores, an array of floats, is nan or infinite."""
     if not np.isfinite(scores).all():
         count = int(np.count_nonzero(~np.isfinite(scores)))
         raise ValueError(f"Expected finite scores, got {count} nan or infinite. Check the model that made them.")
-    return positive, scores
 
 
 def _as_floats(scores):

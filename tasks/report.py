@@ -317,14 +317,17 @@ def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
     what the first run took besides.
     """
     notes = [f"{row.dataset} / {row.method} failed: {row.error}" for row in rows if row.error]
-    early = sorted({row.status for row in rows if not row.error} - {CONVERGED, UNCERTIFIED})
+    finished = [row for row in rows if not row.error]
+    early = sorted({row.status for row in finished} - {CONVERGED, UNCERTIFIED})
     if early:
         notes.append(f"✗ stopped at {', '.join(early)} before the certificate met tol: a longer run may differ.")
     if any(row.status == UNCERTIFIED for row in rows):
         notes.append("Certificate none: an imported solver, which does not say how far from its optimum it stopped.")
     if any(row.kernel != "none" and row.status != UNCERTIFIED for row in rows):
         notes.append("With a kernel the certificate is that of the linear problem in its features (see the report).")
-    for title, size, status in dict.fromkeys((r.title, r.committee, r.status) for r in rows if r.committee > 1):
+    for title, size, status in dict.fromkeys(
+        (r.title, r.committee, r.status) for r in rows if r.committee > 1 and not r.error
+    ):
         certified = "" if status == UNCERTIFIED else "; the certificate is that of its worst member"
         notes.append(f"{title}: a committee of up to {size} candidates{certified}.")
     notes += [f"{title}: {left_out_in_short(left_out)}" for title, left_out in _left_outs(rows)]

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from aucsolvers._transaction import hand_on_interrupt
 from aucsolvers.adapters import scores_by_probability
-from aucsolvers.metrics import auc, best_gmean_threshold, gmean, smoothed_gmean_threshold, tie_width
+from aucsolvers.metrics import auc, best_gmean_threshold, check_finite, gmean, smoothed_gmean_threshold, tie_width
 from aucsolvers.threshold import standardised
 from tasks import catalogue
 from tasks.catalogue import GAMMA_FACTOR, MEAN, SD, VALUE, parameter_columns
@@ -232,6 +232,8 @@ def _validation_score(
     if select_by == "auc":
         return auc(y["held out"], scores)
     whole = solver.decision_function(X["whole"])
+    for found in (scores, whole):
+        check_finite(found)
     if crossed:
         return scores if scores_by_probability(solver) else standardised(scores, whole)
     return gmean(y["held out"], np.where(scores > settled_gmean_threshold(y["whole"], whole), 1, -1))
@@ -294,7 +296,7 @@ def best_candidate(name: str | None, search: dict[str, list[Any]]) -> dict[str, 
     """Return the candidate with the highest mean score, as parameters; ``name`` is that of the first.
 
     Of equals the most regularised, parameter by parameter: the largest λ, the smallest C, λ2 or γ; of parameters and
-    scales that do not regularise, the one given first. Where nothing was scored it is the middle of each grid.
+    scales that do not regularise, the one that is tried first. Where nothing was scored it is the middle of each grid.
     """
     return best_candidates(name, search, 1)[0]
 

@@ -235,6 +235,15 @@ def test_landmarks_are_known_among_other_rows_and_so_are_their_copies(kernel, la
     assert np.array_equal(features.are_landmarks(layout(rows[order])), np.isin(order, [*marks, *range(3, 9)]))
 
 
+@pytest.mark.parametrize("asked", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("fitted", [np.asarray, sparse.csr_array])
+def test_landmarks_are_known_whatever_the_layout_they_are_asked_in(fitted, asked):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 40)) * (rng.random((60, 40)) < 0.4)
+    features = KernelFeatures(n_components=15, random_state=0).fit(fitted(rows))
+    assert np.array_equal(np.flatnonzero(features.are_landmarks(asked(rows))), np.sort(features.landmarks_))
+
+
 def test_several_targets_are_no_classes_to_draw_from(rings):
     X, y = rings
     several = KernelFeatures(n_components=9, random_state=0).fit(X, np.column_stack([y, -y]))

@@ -115,6 +115,25 @@ def test_a_candidate_that_cannot_be_fitted_costs_no_other_its_score(select):
     assert best_candidate("n_neighbors", found)["n_neighbors"] in (3, 9)
 
 
+@pytest.mark.parametrize("strange", [np.nan, np.inf])
+@pytest.mark.parametrize("threshold", [None, "training", "out_of_fold", "out_of_fold_smoothed"])
+def test_nor_does_one_whose_scores_are_no_numbers(monkeypatch, threshold, strange):
+    def decision_function(self, X):
+        scores = usual(self, X)
+        scores[0] = strange if self.lam == 1.0 else scores[0]
+        return scores
+
+    usual = LSSVM.decision_function
+    monkeypatch.setattr(LSSVM, "decision_function", decision_function)
+    select = {"select_by": "auc"} if threshold is None else {"select_by": "gmean", "threshold": threshold}
+    whole = config({"solver": "ls_svm", "grid": [0.01, 1.0, 10.0]}, validation={"inner_folds": 3, **select})
+    assert np.isnan(search_parameters(blobs(), whole.methods[0], whole, seed=1)["mean"]).tolist() == [
+        False,
+        True,
+        False,
+    ]
+
+
 def test_if_none_can_be_fitted_the_first_one_says_why():
     whole = config({"solver": "sklearn.neighbors.KNeighborsClassifier", "search": {"n_neighbors": [70, 80]}})
     with pytest.raises(ValueError, match="n_neighbors = 70"):
