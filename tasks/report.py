@@ -321,13 +321,11 @@ def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
     early = sorted({row.status for row in finished} - {CONVERGED, UNCERTIFIED})
     if early:
         notes.append(f"✗ stopped at {', '.join(early)} before the certificate met tol: a longer run may differ.")
-    if any(row.status == UNCERTIFIED for row in rows):
+    if any(row.status == UNCERTIFIED for row in finished):
         notes.append("Certificate none: an imported solver, which does not say how far from its optimum it stopped.")
-    if any(row.kernel != "none" and row.status != UNCERTIFIED for row in rows):
+    if any(row.kernel != "none" and row.status != UNCERTIFIED for row in finished):
         notes.append("With a kernel the certificate is that of the linear problem in its features (see the report).")
-    for title, size, status in dict.fromkeys(
-        (r.title, r.committee, r.status) for r in rows if r.committee > 1 and not r.error
-    ):
+    for title, size, status in dict.fromkeys((r.title, r.committee, r.status) for r in finished if r.committee > 1):
         certified = "" if status == UNCERTIFIED else "; the certificate is that of its worst member"
         notes.append(f"{title}: a committee of up to {size} candidates{certified}.")
     notes += [f"{title}: {left_out_in_short(left_out)}" for title, left_out in _left_outs(rows)]
