@@ -47,20 +47,21 @@ def _block(X, places):
 
 
 def record_square(trace, updates, w, X, positive, lam, size, centre=None):
-    """Add a point to the trace; return the gradient of Q, Q and the certificate ||dQ||^2/(2 lam).
+    """Add a point to the trace; return the gradient of Q, Q, the certificate ||dQ||^2/(2 lam) and its floor.
 
     Q does not see a shift of all rows, rounding does: a dense X may come with a ``centre`` to be taken from each row.
-    ``size`` is M, M^2 being the mean square of the rows' lengths, summed over the classes: rounding of scores s and
-    sums changes the gradient by some eps M (1 + max |s|), which the certificate allows for.
+    ``size`` is M, M^2 being the mean square of such rows' lengths, summed over the classes: rounding of scores s and
+    sums changes the gradient by some eps M (1 + max |s|), which the certificate allows for: that is its floor.
     """
     scores = scores_about(centre, X, w)
     s_pos, s_neg = scores[positive], scores[~positive]
     gradient = lam * w + row_sum_about(centre, X, square_slopes(scores, positive, margin=1.0))
     objective = 0.5 * lam * inner(w, w) + mean_pair_square(s_pos, s_neg)
-    bound = math.sqrt(inner(gradient, gradient)) + ROUNDED * size * (1.0 + float(np.abs(scores).max()))
-    gap = bound * bound / (2.0 * lam)
+    rounding = ROUNDED * size * (1.0 + float(np.abs(scores).max()))
+    bound = math.sqrt(inner(gradient, gradient)) + rounding
+    gap, floor = bound * bound / (2.0 * lam), rounding * rounding / (2.0 * lam)
     trace.add(updates, objective, gap, s_pos, s_neg)
-    return gradient, objective, gap
+    return gradient, objective, gap, floor
 
 
 def mean_pair_square(s_pos, s_neg):

@@ -206,8 +206,13 @@ class KernelFeatures(FormerNames, ClassNamePrefixFeaturesOutMixin, TransformerMi
         # equal rows have the same bits of a product with random numbers, and hardly others do
         probe, starts = np.random.default_rng(0).normal(size=X.shape[1]), range(0, X.shape[0], BLOCK_ROWS)
         landmarks = self.nystroem_.components_
-        stored = sparse.csr_array if sparse.issparse(landmarks) else np.asarray  # sums of other terms have other bits
-        keys = [row_scores(stored(self._moved(X[start : start + BLOCK_ROWS])), probe) for start in starts]
+
+        def as_landmarks_are(rows):  # sums of other terms have other bits
+            if sparse.issparse(landmarks):
+                return sparse.csr_array(rows)
+            return rows.toarray() if sparse.issparse(rows) else rows
+
+        keys = [row_scores(as_landmarks_are(self._moved(X[start : start + BLOCK_ROWS])), probe) for start in starts]
         return np.isin(np.concatenate(keys), row_scores(landmarks, probe))
 
     def _refuse_overflow(self, landmarks):

@@ -91,7 +91,8 @@ class LSSVM(LinearScorer):
     dual_gap_ : float
         ||dQ(w)||^2/(2 lam) >= Q(w) - min Q, because Q is lam-strongly convex, or Q(w) itself if that is less, because
         Q >= 0: certifies the objective. The gradient is taken from the class moments where they are exact enough, with
-        a bound on their rounding; otherwise from the rows, with what that of scores and sums mostly comes to.
+        a bound on their rounding; otherwise from the rows, of dense ones with what the rounding of scores and sums
+        mostly comes to: of sparse ones, which are not centred, that would be far too much where they are far from 0.
     gap_unit_ : float
         max(1, objective at w = 0), here always 1. ``dual_gap_ / gap_unit_`` compares fits to different data.
     gradient_norm_ : float
@@ -243,7 +244,7 @@ def _solve_by_rows(X, positive, lam, tol, max_iter, trace, n_iter):
         n_iter += 1
         v = v + linalg.lapack.dpotrs(lower.T, residual)[0]
         w = -row_sum_about(centre, X, _weights_of_rows(v, positive))
-        _, objective, gap = record_square(trace, n_iter, w, X, positive, lam, size, centre)
+        _, objective, gap, _ = record_square(trace, n_iter, w, X, positive, lam, size, centre)
         residual = _scores_in_system(scores_about(centre, X, w), positive) - lam * v
         residual[-1] += 1.0
     status = CONVERGED if gap <= tol else MAX_ITER
@@ -285,11 +286,11 @@ def solve_by_cholesky(moments, X, positive, lam, tol, max_iter):
         return SolverResult(w, -threshold, objective, gap, n_iter, CONVERGED, trace.as_history())
     # 2. rounding may be in the way: the gradient from the rows, and Newton steps that correct the factorisation
     settings = positive, lam, moments.size, moments.centre
-    gradient, objective, gap = record_square(trace, n_iter, w, X, *settings)
+    gradient, objective, gap, _ = record_square(trace, n_iter, w, X, *settings)
     while gap > tol and n_iter <= last:
         n_iter += 1
         w = w - linalg.lapack.dpotrs(factor, gradient)[0]
-        gradient, objective, gap = record_square(trace, n_iter, w, X, *settings)
+        gradient, objective, gap, _ = record_square(trace, n_iter, w, X, *settings)
     status = CONVERGED if gap <= tol else MAX_ITER
     return SolverResult(w, None, objective, gap, n_iter, status, trace.as_history())
 
@@ -308,7 +309,7 @@ def solve_by_conjugate_gradients(X, positive, lam, tol, max_iter, trace=None):
     is_wide = X.shape[1] > X.shape[0]
     inverse_diagonal = np.ones_like(w) if is_wide else 1.0 / _hessian_diagonal(X, positive, lam, centre)
     settings = positive, lam, _size_about(centre, X, positive), centre
-    gradient, objective, gap = record_square(trace, 0, w, X, *settings)
+    gradient, objective, gap, _ = record_square(trace, 0, w, X, *settings)
     direction, old_slope = np.zeros_like(w), np.inf
     n_iter, best = 0, (objective, gap, w)
     # at least one step, if there is one: w = 0 may be within tol (large lam, tiny features) but ranks nothing
@@ -323,17 +324,17 @@ def solve_by_conjugate_gradients(X, positive, lam, tol, max_iter, trace=None):
         if not curved > 0.0:
             break  # rounded to 0
         w = w - inner(gradient, direction) / curved * direction
-        gradient, objective, gap = record_square(trace, n_iter, w, X, *settings)
+        gradient, objective, gap, floor = record_square(trace, n_iter, w, X, *settings)
         if objective > 0.5 or not np.isfinite(gap):
             # no exact step leads above w = 0: large offsets of a sparse X have left nothing but rounding
             objective, gap, w = best
             break
         best = min(best, (objective, gap, w), key=lambda point: point[0])
-        if inner(gradient, gradient) <= 0.5 * lam * tol:
+        if inner(gradient, gradient) <= 0.5 * lam * tol or tol < floor >= 0.25 * gap:
             break  # if the gap will not do, it is what it allows for rounding, which no step makes less
     if not gap <= tol:
         w = best[2]
-        _, objective, gap = record_square(trace, n_iter, w, X, *settings)  # the trace ends with it
+        _, objective, gap, _ = record_square(trace, n_iter, w, X, *settings)  # the trace ends with it
     history = trace.as_history()
     gap = history["dual_gap"][-1] = max(gap, objective - best[0])
     status = CONVERGED if gap <= tol else MAX_ITER
@@ -365,7 +366,9 @@ def _hessian_diagonal(X, positive, lam, centre):
 
 
 def _size_about(centre, X, positive):
-    """Return M, with M^2 the mean square of the rows' lengths, summed over the classes."""
+    """Return M of ``record_square`` for rows that are centred; 0 of sparse ones, whose lengths tell too little."""
+    if centre is None:
+        return 0.0
     n_pos = np.count_nonzero(positive)
     shares = np.where(positive, 1.0 / n_pos, 1.0 / (len(positive) - n_pos))
     return float(np.sqrt(_square_sum_about(centre, X, shares).sum()))

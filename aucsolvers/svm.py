@@ -737,6 +737,8 @@ def _take_newton_steps(run):
         best = here if here.gap < best.gap else best
     if best.gap < start.gap:
         run.certify(best.alpha, problem.primal(best.alpha), best.w)
+        if start.gap < run.point.gap:  # what the steps kept up to date has drifted
+            run.certify(start.alpha, problem.primal(start.alpha), start.w)
 
 
 def _polish(run):
@@ -839,7 +841,8 @@ def _newton_direction(problem, here):
     _complete_hessian(problem.rows, here.free, here.curvature, problem.bias, squares, hessian)
     # LAPACK's own driver: on small data the checks around it would cost as much as all the rest
     _, direction, failed = linalg.lapack.dposv(hessian.T, -here.gradient, lower=0)
-    if failed:  # of huge features that lie on a line, say: it gets what rounding may have taken
+    if failed and len(here.free) >= len(hessian):
+        # rows enough, but huge ones on a line, say: it gets what rounding may have taken
         diagonal = hessian.diagonal()
         np.fill_diagonal(hessian, diagonal + len(hessian) * np.finfo(np.float64).eps * diagonal.max())
         _, direction, failed = linalg.lapack.dposv(hessian.T, -here.gradient, lower=0)

@@ -208,6 +208,10 @@ class GeometricUnderSampler(BaseCleaningSampler):
         X, y = validate_rows(self, X), np.asarray(y)
         gamma, minority = getattr(self.estimator_, "gamma_", "loo"), self._minority
         for part in parts:
+            if not np.any(y[part] == minority):
+                raise ValueError(
+                    f"Expected rows of the minority, {minority!r}, in every part, got none in {len(y[part])} rows."
+                )
             sampler = clone(self).set_params(scheme=self.scheme_)
             sampler.sampling_strategy_ = self.sampling_strategy_
             sampler._fit_resample(X[part], y[part], gamma, minority)

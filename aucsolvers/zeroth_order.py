@@ -603,7 +603,8 @@ class _Certifier:
         """Return the _Point at the multiple of w with the least F."""
         margins = self.point(w).margins
         best = least_multiple(margins, self.terms.cost, self.terms.mean @ margins, w @ w)
-        return _Point(best * w, best * margins)
+        # margins that overflow leave 0 as their best multiple
+        return _Point(best * w, best * margins if best else np.zeros(len(margins)))
 
     def _value(self, point):
         return self.terms.value(point.w @ point.w, point.margins)

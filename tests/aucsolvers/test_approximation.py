@@ -237,10 +237,11 @@ def test_landmarks_are_known_among_other_rows_and_so_are_their_copies(kernel, la
 
 @pytest.mark.parametrize("asked", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("fitted", [np.asarray, sparse.csr_array])
-def test_landmarks_are_known_whatever_the_layout_they_are_asked_in(fitted, asked):
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_landmarks_are_known_whatever_the_layout_they_are_asked_in(kernel, fitted, asked):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(60, 40)) * (rng.random((60, 40)) < 0.4)
-    features = KernelFeatures(n_components=15, random_state=0).fit(fitted(rows))
+    features = KernelFeatures(kernel, n_components=15, random_state=0).fit(fitted(rows))
     assert np.array_equal(np.flatnonzero(features.are_landmarks(asked(rows))), np.sort(features.landmarks_))
 
 

@@ -681,6 +681,8 @@ def test_the_minority_of_all_rows_is_that_of_every_part():
     sampler.fit_resample(X, y)
     (kept,) = sampler.kept_of_parts(X, y, [np.arange(4, 58)])
     assert np.count_nonzero(kept >= 30) == 28 and np.count_nonzero(kept < 30) < 26
+    with pytest.raises(ValueError, match=r"the minority, .*1.*, in every part, got none in 30 rows"):
+        list(sampler.kept_of_parts(X, y, [np.arange(30)]))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -508,6 +508,12 @@ class TestCertificate:
         assert told.history_["dual_gap"][-1] == told.dual_gap_
         assert_array_equal(told.history_["dual_gap"][:-1], plain.history_["dual_gap"][:-1])
 
+    def test_margins_that_overflow_leave_nothing(self):
+        y = np.arange(12) < 3
+        X = 1e152 * (np.random.default_rng(0).normal(size=(12, 1)) + y[:, None])
+        model = ZOVR(lam2=1e9, max_iter=30, random_state=0).fit(X, y)
+        assert (model.objective_, model.status_) == (1e9, "max_iter") and not model.coef_.any()
+
     @pytest.mark.parametrize("lam2", [0.1, 10.0])
     @pytest.mark.parametrize("bias", [True, False])
     def test_of_one_feature_no_answer_is_worse_than_nothing(self, bias, lam2):
