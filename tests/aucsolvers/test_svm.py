@@ -820,6 +820,16 @@ def test_huge_features_on_a_line_are_solved_as_one_column_is(seed, loss):
     assert two.objective_ == pytest.approx(one.objective_, rel=1e-6)
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_huge_features_that_outnumber_the_rows_are_left_to_descent(form):
+    """The Hessian is singular up to rounding whatever its ridge: hundreds of steps by it led nowhere."""
+    rng = np.random.default_rng(1)
+    y = np.arange(80) < 20
+    X = 1e5 * (rng.normal(size=(80, 200)) + 0.3 * y[:, None])
+    svm = LinearSVM(1e4, loss="squared_hinge", random_state=0).fit(form(X), y)
+    assert svm.status_ == "converged" and svm.n_iter_ < 100
+
+
 def test_starting_over_leaves_half_of_the_passes_to_descent(monkeypatch):
     honest, allowed = module._polish, []
 
