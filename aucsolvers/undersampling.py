@@ -173,11 +173,10 @@ class GeometricUnderSampler(BaseCleaningSampler):
 
     def _fit_resample(self, X, y, gamma="loo", minority=None):
         self.check_parameters()
-        classes, counts = np.unique(y, return_counts=True)
-        minority = classes[counts.argmin()] if minority is None else minority
-        self._minority, n_min = minority, np.count_nonzero(y == minority)
-        sampled = [c for c in self.sampling_strategy_ if c != minority]
-        self.imbalance_ratio_ = float(max((counts[classes == c][0] for c in sampled), default=n_min) / n_min)
+        counts = dict(zip(*np.unique(y, return_counts=True), strict=True))
+        minority = min(counts, key=counts.get) if minority is None else minority
+        n_min, sampled = counts[minority], [c for c in self.sampling_strategy_ if c != minority]
+        self.imbalance_ratio_ = float(max((counts[c] for c in sampled), default=n_min) / n_min)
         self.scheme_ = self.scheme if self.scheme != "auto" else "u1" if self.imbalance_ratio_ < RATIO_OF_U2 else "u2"
 
         estimator_stream, draw_stream = as_generator(self.random_state).spawn(2)
@@ -206,7 +205,8 @@ class GeometricUnderSampler(BaseCleaningSampler):
         """
         check_is_fitted(self)
         X, y = validate_rows(self, X), np.asarray(y)
-        gamma, minority = getattr(self.estimator_, "gamma_", "loo"), self._minority
+        classes, counts = np.unique(y, return_counts=True)
+        gamma, minority = getattr(self.estimator_, "gamma_", "loo"), classes[counts.argmin()]
         for part in parts:
             if not np.any(y[part] == minority):
                 raise ValueError(
