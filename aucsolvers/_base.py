@@ -237,7 +237,7 @@ def two_labels(y):
         return seen
     if np.size(y) == 0:
         raise ValueError("Expected two classes, got no rows: there is nothing to rank.")
-    check_classification_targets(y)
+    check_labels(y)
     classes = np.unique(y)
     if len(classes) > 2:
         raise ValueError(
@@ -248,6 +248,17 @@ def two_labels(y):
         label = classes[0].item() if isinstance(classes[0], np.generic) else classes[0]
         raise ValueError(f"Expected two classes, got one class ({label!r}): there is nothing to rank.")
     return SeenLabels(classes, y == classes[1])
+
+
+def check_labels(y):
+    """Refuse what are no labels of classes, and objects other than texts: of which type they are is not known."""
+    strange = [label for label in y.ravel() if not isinstance(label, str)] if y.dtype == object else []
+    if strange:
+        raise ValueError(
+            f"Unknown label type: expected labels of one type, got objects, {strange[0]!r} among them. Convert y, for "
+            "example by y.astype(int) or y.astype(str)."
+        )
+    check_classification_targets(y)
 
 
 def two_whole_numbers(y):

@@ -34,7 +34,7 @@ def row_costs(C, class_weight, classes, y, sample_weight):
     """Return C_i = C * class weight * sample weight of every row, y being +-1; zero for a row to be left out."""
     if sample_weight is None and class_weight is None:
         return np.full(len(y), float(C))
-    weight = np.ones(len(y)) if sample_weight is None else _as_numbers(sample_weight)
+    weight = np.ones(len(y)) if sample_weight is None else as_numbers(sample_weight)
     if weight.ndim != 1:
         raise ValueError(f"Expected sample_weight of shape (n_samples,), got {weight.shape}: pass one per row.")
     check_consistent_length(y, weight)
@@ -59,12 +59,18 @@ def row_costs(C, class_weight, classes, y, sample_weight):
     return cost
 
 
-def _as_numbers(sample_weight):
+def as_numbers(sample_weight):
     """Return a copy of the weights as float64; words and complex numbers, which NumPy would convert, are refused."""
     weight = np.asarray(sample_weight)
-    if weight.dtype.kind not in "biufO":
-        raise ValueError(f"Expected sample_weight of real numbers, got {weight.dtype}: pass one number per row.")
-    return weight.astype(np.float64)
+    strange = None if weight.dtype.kind in "biufO" else weight.dtype
+    if weight.dtype.kind == "O":
+        strange = next((repr(one) for one in weight.flat if isinstance(one, str | bytes)), None)
+    if strange is None:
+        try:
+            return weight.astype(np.float64)
+        except (TypeError, ValueError):  # of objects
+            strange = "other objects"
+    raise ValueError(f"Expected sample_weight of real numbers, got {strange}: pass one number per row.")
 
 
 def _class_weights(class_weight, classes, codes, weight):

@@ -9,9 +9,8 @@ from functools import partial
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.multiclass import check_classification_targets
 
-from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace
+from aucsolvers._base import CONVERGED, MAX_ITER, LinearScorer, SolverResult, Trace, check_labels
 from aucsolvers._certify import Objective
 from aucsolvers._jit import LONGEST_CALL
 from aucsolvers._params import as_generator, check_count, check_flags, check_non_negative, check_positive
@@ -118,7 +117,7 @@ class OnlineScorer(LinearScorer):
         """Return X, C-ordered or CSR, and y as an array of ±1.0; set ``classes_`` if the stream begins here."""
         X, y, seen = self._validate_arrays(X, y, reset=first)
         if seen is None:
-            check_classification_targets(y)
+            check_labels(y)
         labels = np.unique(y) if seen is None else seen.values
         known = self.classes_ if not first else labels if classes is None else _distinct(classes)
         if len(known) != 2:

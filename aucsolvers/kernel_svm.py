@@ -30,6 +30,7 @@ from aucsolvers import _jit
 from aucsolvers._base import CONVERGED, MAX_ITER, BinaryScorer, Trace, validate_rows
 from aucsolvers._hinge import (
     LOSSES,
+    as_numbers,
     dual_bounds,
     is_certified,
     is_no_better_than_a_constant,
@@ -270,11 +271,12 @@ class KernelSVM(BinaryScorer):
         self.check_parameters()
         X, y = self._validate_fit(X, y)
         X = stored_once(X)
+        sample_weight = None if sample_weight is None else as_numbers(sample_weight)
         cost = row_costs(self.C, self.class_weight, self.classes_, y, sample_weight)
         weighted = np.flatnonzero(cost > 0)
         if len(weighted) < len(y):
             X, y, cost = X[weighted], y[weighted], cost[weighted]
-        self._kernel = Kernel.of(self, X, y, None if sample_weight is None else np.asarray(sample_weight)[weighted])
+        self._kernel = Kernel.of(self, X, y, None if sample_weight is None else sample_weight[weighted])
         with np.errstate(over="ignore", invalid="ignore"):  # the objective tells
             result = solve_kernel_svm(
                 X,

@@ -27,7 +27,16 @@ from aucsolvers._pairwise import split_classes
 from aucsolvers._params import as_generator, check_choice, check_count, check_flags, check_non_negative, check_positive
 from aucsolvers._prefetch import prefetch_line
 from aucsolvers._ranking import ascending, bucket_grid, count_below, won_pairs
-from aucsolvers._rows import REDUCE, as_rows, inner, own_arrays, row_scores, weighted_row_sum, zeros_in_lines
+from aucsolvers._rows import (
+    REDUCE,
+    as_rows,
+    inner,
+    own_arrays,
+    row_scores,
+    stored_once,
+    weighted_row_sum,
+    zeros_in_lines,
+)
 from aucsolvers._transaction import all_or_nothing, transactional
 from aucsolvers._twofold import weighted_difference
 from aucsolvers.metrics import margin_violations
@@ -41,6 +50,7 @@ AHEAD = 16  # visits between asking for a dual variable and using it: at least 1
 BAND_BYTES = 2**18  # of positive and negative rows together that rounds are held to: they stay in the cache meanwhile
 LEAST_BAND = 16  # rows: fewer in turn would be learnt by heart
 LINE = 8  # dual variables in a cache line
+HASHED = 2**20  # numbers that are brought to one type at a time
 LINES_AHEAD = 32  # lines between asking for one and adding it up
 TO_MULTIPLES = 1.5 * 2.0**26  # added to a dual variable and taken away again, it rounds that to a multiple of 2^-26
 
@@ -219,7 +229,8 @@ class AUCMSGD(LinearScorer):
         Seeds the order of visits.
     warm_start : bool, default=False
         Go on with the visits of the previous fit, for up to max_iter epochs more: with the same rows and ``order``, for
-        whose dual variables the sum of the steps stands, and any lam. Other data start cold.
+        whose dual variables the sum of the steps stands, and any lam. Other data, and dense for sparse ones, start
+        cold.
 
     Attributes
     ----------
@@ -302,10 +313,13 @@ class AUCMSGD(LinearScorer):
 
 
 def _fingerprint(X, y):
-    """Return a digest of rows and labels, which tells whether they are those of another fit."""
-    digest = hashlib.sha256(repr((X.shape, X.dtype.str)).encode())
-    for array in (X.data, X.indices, X.indptr, y) if sparse.issparse(X) else (X, y):
-        digest.update(np.ascontiguousarray(array).data)
+    """Return a digest of rows and labels, which tells whether they are those of another fit, stored as other types."""
+    digest = hashlib.sha256(repr((X.shape, sparse.issparse(X))).encode())
+    X = stored_once(X)
+    for array in (X.data, X.indices, X.indptr, y) if sparse.issparse(X) else (X.reshape(-1), y):
+        wide = np.float64 if array.dtype.kind == "f" else np.int64
+        for start in range(0, len(array), HASHED):
+            digest.update(array[start : start + HASHED].astype(wide, copy=False).data)
     return digest.digest()
 
 

@@ -19,6 +19,7 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 LAMBDA_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+GAUSSIAN_C_GRID = (1e-1, 1.0, 10.0, 100.0, 1000.0)  # a kernel's entries are at most 1, rows have longer norms
 LAM2_GRID = (10.0, 100.0, 1000.0, 10_000.0)
 GAUSSIAN_LAM2_GRID = (*LAM2_GRID, 100_000.0)  # an SVM's C times the rows: 100 for 1,000 of them
 ZOVR_GRID = (10.0, 100.0, 1000.0)  # beyond that its rounds are many
@@ -142,8 +143,9 @@ SOLVERS: dict[str, Entry] = {
         "aucsolvers:KernelSVM",
         "SVM with Gaussian kernel, hinge loss, dual coordinate descent with a duality gap",
         (("kernel", "rbf"),),
-        ("C", C_GRID),
+        ("C", GAUSSIAN_C_GRID),
         takes_kernel=False,
+        also=(_GAMMA,),
         visits="squared rows",
         defaults=_SPREAD,
     ),

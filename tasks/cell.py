@@ -4,13 +4,11 @@ A run goes through these stages as tasks of its flow, a replay as plain function
 and nothing else tells the two apart.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numba.core.event import TimingListener, install_listener
 
 from tasks.calibrate import settle_threshold
 from tasks.catalogue import short_name
@@ -21,6 +19,7 @@ from tasks.evaluate import evaluate
 from tasks.search import search
 from tasks.seeds import seed_for
 from tasks.split import HeldOut, all_rows, split
+from tasks.stopwatch import Stopwatch
 from tasks.train import train
 from tasks.undersample import settle_sampler, undersample
 from tasks.values import Dataset, MethodResult, Prepared, Split
@@ -73,11 +72,10 @@ def compute(
 
     Compiling kernels, which a machine does once, is timed apart.
     """
-    start = time.perf_counter()
-    with install_listener("numba:compile", TimingListener()) as compiling:
-        result = _compute(prepared, method, config, seed, call)
-    compile_s = compiling.duration if compiling.done else 0.0
-    return replace(result, seconds=time.perf_counter() - start - compile_s, compile_s=compile_s)
+    stopwatch = Stopwatch(threads=True)
+    result = _compute(prepared, method, config, seed, call)
+    seconds, compile_s = stopwatch.read()
+    return replace(result, seconds=seconds, compile_s=compile_s)
 
 
 def _compute(prepared: Prepared, method: MethodConfig, config: ExperimentConfig, seed: int, call: Call) -> MethodResult:

@@ -55,7 +55,7 @@ def roc_data(result: MethodResult) -> dict[str, Any]:
 
 
 def convergence_data(result: MethodResult) -> dict[str, Any]:
-    """Return the history of the refit on all rows: equally long lists, None where a value is not finite."""
+    """Return the history of the refit: equally long lists, None where a value is not finite."""
     final = _required(result.final, result, "a refitted model")
     return {
         "dataset": result.dataset,
@@ -172,7 +172,7 @@ def convergence_figure(result: MethodResult) -> Figure:
     """Draw objective and dual gap (log scale), and the training AUC, against the updates of the refit."""
     final = _required(result.final, result, "a refitted model")
     history = {name: np.asarray(values, dtype=float) for name, values in final.history.items()}
-    title = f"{result.dataset} · {result.method}: refit on all rows, {final.status}"
+    title = f"{result.dataset} · {result.method}: refit, {final.status}"
     figure = _figure(7.2, 4.2, title)
     values, ranking = _panels(figure, 2, 1, gap=0.13)
     # Only the margin-mean objective can fall below 0, where a log scale ends: say so rather than mark it exact.
@@ -249,7 +249,7 @@ def convergence_comparison(results: Sequence[MethodResult]) -> Figure | None:
     if not drawn:
         return None
     rows = _legend_rows(len(drawn) + 1, 3)  # the triangles of exact points take an entry
-    figure = _figure(7.2, 3.95 + 0.2 * rows, f"{results[0].dataset}: certificate of the refit on all rows")
+    figure = _figure(7.2, 3.95 + 0.2 * rows, f"{results[0].dataset}: certificate of the refit")
     (axes,) = _panels(figure, 1, rows)
     lines: dict[str, Line2D] = {}
     updates, gaps = [], []

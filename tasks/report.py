@@ -25,6 +25,7 @@ from tasks.configuration import is_number
 from tasks.files import replacing
 from tasks.pages import template
 from tasks.reference import beside, in_short
+from tasks.search import TIE
 from tasks.stage import stage
 from tasks.values import UNCERTIFIED, Dataset, Evaluation, ExperimentResult, Finding, FittedModel, MethodResult
 
@@ -220,10 +221,10 @@ def _chosen(models: Sequence[FittedModel]) -> tuple[str, str]:
     medians, ranges = [], []
     for place, name in enumerate(models[0].chosen if models else ()):
         column = VALUE if place == 0 else name  # of the search's table
-        tried = {value for model in models for value in model.search.get(column, ())}
-        middle, spread = _middle_and_range([model.chosen[name] for model in models], tried)
+        middle, spread = _middle_and_range([model.chosen[name] for model in models])
+        end = _which_end([(model.chosen[name], model.search) for model in models], column)
         medians.append(f"{plots.PARAMETER_LABELS.get(name, name)} {middle}")
-        ranges.append(spread)
+        ranges.append(spread + end)
     return ", ".join(medians) or "–", "; ".join(ranges)  # a range may hold a comma
 
 
@@ -240,22 +241,38 @@ def _left_out(models: Sequence[FittedModel]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _middle_and_range(values: list[Any], tried: set[Any]) -> tuple[str, str]:
+def _middle_and_range(values: list[Any]) -> tuple[str, str]:
     """Return the lower median of numbers, a value that was really chosen, or of anything else the most frequent."""
     if all(map(is_number, values)):
         low, high = min(values), max(values)
-        spread = f"{low:.3g} to {high:.3g}" if low != high else "in every fold" + _which_end(low, tried)
+        spread = f"{low:.3g} to {high:.3g}" if low != high else "in every fold"
         return f"{median_low(values):.3g}", spread
     first = max(values, key=values.count)
     times = values.count(first)
     return str(first), f"in {times} of {len(values)} folds" if times < len(values) else "in every fold"
 
 
-def _which_end(value: float, tried: set[Any]) -> str:
-    """Say so if a value is the largest or the smallest of three or more that were tried."""
-    if len(tried) < 3 or not all(map(is_number, tried)):
+def _which_end(choices: list[tuple[Any, dict[str, list[Any]]]], column: str) -> str:
+    """Say so if every fold chose the largest, or the smallest, of three or more numbers, and one for being better.
+
+    ``choices`` are the folds' values and searches. Where it is only as good as others the rule for ties has chosen it.
+    """
+    chosen, searches = zip(*choices, strict=True)
+    tried = {value for search in searches for value in search.get(column, ())}
+    if len(tried) < 3 or not all(map(is_number, tried)) or len(set(chosen)) > 1:
         return ""
-    return {max(tried): ", the largest tried", min(tried): ", the smallest tried"}.get(value, "")
+    if not any(_is_better(chosen[0], search, column) for search in searches):
+        return ""
+    return {max(tried): ", the largest tried", min(tried): ", the smallest tried"}.get(chosen[0], "")
+
+
+def _is_better(value: float, search: dict[str, list[Any]], column: str) -> bool:
+    """Tell whether the candidates with a value of a parameter were better than those with another that were scored."""
+    means = np.array(search[MEAN], dtype=float)
+    own = np.array(search[column], dtype=float) == value
+    if np.isnan(means[own]).all() or np.isnan(means[~own]).all():
+        return False
+    return bool(np.nanmax(means[own]) > np.nanmax(means[~own]) + TIE)
 
 
 def _thousands(value: float | np.floating) -> str:
@@ -345,7 +362,7 @@ def _of_nothing(row: SummaryRow) -> str:
     remedy = "a larger C, or params: {class_weight: balanced}" if weighted else "a larger lam2 or lam1"
     return (
         f"{row.dataset} / {row.title} found nothing better than w = 0 in {row.found_nothing[0]} of "
-        f"{row.found_nothing[1]} fits (the last is on all rows): it costs less to misclassify the rarer class than to "
+        f"{row.found_nothing[1]} fits (the last is the refit): it costs less to misclassify the rarer class than to "
         f"tell it apart, and what it ranks by is what its tolerance leaves. Take {remedy}."
     )
 
@@ -442,11 +459,16 @@ def render_html(result: ExperimentResult) -> str:
 
 
 def _thresholds(rows: Sequence[SummaryRow]) -> str:
-    """Return what the thresholds were set on, with the methods of each where there are several ways."""
+    """Return what the thresholds were set on, with the methods of each where there are several ways.
+
+    A method with one way on one data set and another on the next is named with them.
+    """
     ways: dict[str, dict[str, None]] = {}
-    for row in rows:
-        if not row.error:
-            ways.setdefault(row.threshold_set_on, {})[row.title] = None
+    finished = [row for row in rows if not row.error]
+    for row in finished:
+        own_ways = {other.threshold_set_on for other in finished if other.title == row.title}
+        name = row.title if len(own_ways) == 1 else f"{row.dataset} / {row.title}"
+        ways.setdefault(row.threshold_set_on, {})[name] = None
     named = [f"{THRESHOLDS[way]} ({', '.join(titles)})" for way, titles in ways.items()]
     return ", or on ".join(named) if len(ways) > 1 else "".join(THRESHOLDS[way] for way in ways)
 

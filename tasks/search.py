@@ -5,7 +5,6 @@ kernel, solver) inside their own training part, and share of it what does not de
 sample of each scale, a kernel's features of each γ.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -30,12 +29,14 @@ from tasks.progress import announce
 from tasks.seeds import seed_for
 from tasks.split import kept_together, make_splits, span_splits
 from tasks.stage import stage
+from tasks.stopwatch import Stopwatch
 from tasks.threads import each
 from tasks.undersample import draw_sample, refuse_to_sample, takes_sparse
 from tasks.values import Choice, Dataset, Split, Table, n_rare
 
 SMALL_REGULARISES = ("C", "lam2", "gamma", GAMMA_FACTOR)
 LARGE_REGULARISES = ("lam",)
+TIE = 1e-12  # of mean scores: candidates that differ by less are equals
 ROWS_A_WEIGHT = 10  # of the rarer class: with fewer, in the language of statistics events per variable, fits are close
 
 
@@ -82,10 +83,11 @@ def choose(
     tell: Callable[..., None] = lambda **_: None,
 ) -> Choice:
     """Return the choice for one split, from its training rows."""
-    start = time.perf_counter()
+    stopwatch = Stopwatch()
     found = search_parameters(table.rows(split.train), method, config, seed, tell)
     tell(done=True)
-    return Choice(split.fold, best_candidate(method.main_parameter, found), found, time.perf_counter() - start)
+    seconds, _ = stopwatch.read()
+    return Choice(split.fold, best_candidate(method.main_parameter, found), found, seconds)
 
 
 def search_parameters(
@@ -313,7 +315,7 @@ def best_candidates(name: str | None, search: dict[str, list[Any]], count: int) 
     preferences = list(zip(*(_preference(key, values) for key, values in columns.items()), strict=True))
     chosen: list[int] = []
     while len(chosen) < count and not np.isnan(means).all():
-        best = np.flatnonzero(means >= np.nanmax(means) - 1e-12)
+        best = np.flatnonzero(means >= np.nanmax(means) - TIE)
         chosen.append(min(best.tolist(), key=lambda place: preferences[place]))
         means[chosen[-1]] = np.nan
     return tuple({key: values[place] for key, values in columns.items()} for place in chosen)

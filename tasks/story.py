@@ -318,11 +318,11 @@ def _of_results(manifest: dict[str, Any], found: tuple[Discrepancy, ...]) -> Ite
     folds = [fold for fold in manifest["folds"] if fold["fold"] >= 0]
     scores = {f"scores of fold {fold['fold']}": fold["test_scores_sha256"] for fold in folds}
     auc, gmean = (_spread([fold["test"][name] for fold in folds]) for name in ("auc", "gmean"))
-    state, why = _state(found, ("store",))
+    state, why = _state(_with_files(found, "store", "run/numbers.npz"), ("store", "files"))
     yield Line("results", f"AUC {auc}, G-mean {gmean} over {count(len(folds), 'test fold')}", scores, state, why)
     final, model = manifest["folds"][-1], manifest["store"]["model"]
     if model:
-        state, why = _state(found, ("model",))
+        state, why = _state(_with_files(found, "model", "model/"), ("model", "files"))
         text = f"{model['model_id']}, threshold {final['threshold']:.6g}"
         files = {one["path"]: one["sha256"] for one in manifest["artifacts"] if one["path"].startswith("model/")}
         yield Line("model", text, {k: v for k, v in files.items() if k.endswith(".skops")}, state, why)
@@ -426,6 +426,16 @@ def _state(found: tuple[Discrepancy, ...], parts: tuple[str, ...], subject: str 
     if first.is_note and first.kind in ("interrupted", "elsewhere"):
         return NOT_CHECKED, first.message
     return STATES.get(first.kind, CHANGED), first.message
+
+
+def _with_files(found: tuple[Discrepancy, ...], part: str, path: str) -> tuple[Discrepancy, ...]:
+    """Return what was found of this part, and of the artifacts whose path begins so."""
+    starts = f", file {path}", f", {path}"  # that can be read, that cannot
+    return tuple(
+        one
+        for one in found
+        if one.part == part or (one.part == "files" and any(start in one.subject for start in starts))
+    )
 
 
 def _is_about(one: Discrepancy, subject: str) -> bool:

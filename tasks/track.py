@@ -59,9 +59,11 @@ from tasks.values import Dataset, Evaluation, ExperimentResult, FittedModel, Met
 LARGEST_PARAM = 6000  # MLflow's limit on the length of a parameter's value
 LARGEST_BATCH = 1000  # MLflow's limit on the metrics of one call
 HOW_TO_READ = (
-    "Parameters and model are those of the fit to all rows. Metrics ending in `_mean` and `_sd` are over the folds; "
-    "`threshold`, `certificate`, `chosen_…`, `rows_…`, `train_…` and `test_…` have a value for each fold, which is the "
-    "step, and what stands beside their names is the last one's."
+    "Parameters and model are those of the fit to all rows{held_out}. Metrics ending in `_mean` and `_sd` are over the "
+    "folds, in `_mean_low` and `_mean_high` the ends of the 95 % interval of that mean; others in `train_…` and "
+    "`test_…`, `threshold`, `certificate`, `chosen_…`, `rows_…`, `fit_s` and `search_s` have a value for each fold, "
+    "which is the step, and what stands beside their names is the last one's. Seconds leave out `compile_s`, those of "
+    "compiling kernels."
 )
 
 
@@ -292,7 +294,7 @@ def track(
     settings = config.model_dump(include={"validation", "preprocessing"}, mode="json")
     _log_params(run, _cell_params(dataset, method, result, config, seed) | _flat(settings))
     _log_inputs(run, (dataset,))
-    _set_tags(run, {"mlflow.note.content": HOW_TO_READ})
+    _set_tags(run, {"mlflow.note.content": _how_to_read(result)})
     # the model before the metrics, which can then name it; the other way round MLflow reads every metric back
     final = result.all_models[-1]
     model_id = _log_model(run, dataset, final)
@@ -301,7 +303,11 @@ def track(
     _log_curves(run, result)
     _log_numbers(run, result)
     log_text(run, "config.json", config.model_dump_json(indent=2))
-    log_text(run, "folds.json", json.dumps(_fold_table(result), indent=2))
+    log_text(run, "folds.json", json.dumps(plain(_fold_table(result)), allow_nan=False, indent=2))
+
+
+def _how_to_read(result: MethodResult) -> str:
+    return HOW_TO_READ.format(held_out="" if result.held_out is None else " but those held out")
 
 
 def _cell_params(
@@ -495,10 +501,10 @@ def _mean_metrics(result: MethodResult) -> Iterator[tuple[str, float, int]]:
             mean, sd = result.mean_sd(name, part)
             yield _metric(f"{part}_{name}_mean", mean)
             yield _metric(f"{part}_{name}_sd", sd)
-    low, high = result.auc_interval()
-    if low < high:  # a point, where no test row is ranked wrongly, would claim certainty
-        yield _metric("test_auc_mean_low", low)
-        yield _metric("test_auc_mean_high", high)
+    for name, (low, high) in {"auc": result.auc_interval(), "gmean": result.gmean_interval()}.items():
+        if low < high:  # a point, where no test row is ranked wrongly, would claim certainty
+            yield _metric(f"test_{name}_mean_low", low)
+            yield _metric(f"test_{name}_mean_high", high)
     if result.held_out is not None:
         for name, value in asdict(result.held_out.test).items():
             yield _metric(f"held_out_{name}", value)

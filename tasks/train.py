@@ -1,6 +1,5 @@
 """Train: one fit per split, on its sample, with the parameters that were chosen for it; then its threshold."""
 
-import time
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -18,6 +17,7 @@ from tasks.progress import announce
 from tasks.search import best_candidates, best_cut, threshold_rule
 from tasks.seeds import seed_for
 from tasks.stage import stage
+from tasks.stopwatch import Stopwatch
 from tasks.threads import each
 from tasks.values import UNCERTIFIED, Choice, Dataset, FittedModel, Sample, Split, Table
 
@@ -63,11 +63,11 @@ def fit_model(
 
     The certificate of a committee is that of its least certified member.
     """
-    start = time.perf_counter()
+    stopwatch = Stopwatch()
     candidates = _chosen(choice, method)
     samples = draw_samples(table, split, method, candidates, config.preprocessing, seed, sample)
     pipeline = fit_scorer(table, split, samples, method, candidates, seed)
-    fitted = time.perf_counter()
+    fit_s, _ = stopwatch.read()
     whole, solver = table.rows(split.train), least_certified(pipeline)
     by_others = method.probabilities is not None or config.validation.threshold != "training"
     splits, held_out = calibration_splits(whole, config) if by_others else (), np.empty(0)
@@ -83,7 +83,7 @@ def fit_model(
         search=choice.search,
         threshold=cut(whole.y, pipeline.decision_function(whole.X) if by_itself else held_out),
         **_certificate(solver),
-        fit_s=fitted - start,
+        fit_s=fit_s,
         search_s=choice.seconds,
         calibrator=fit_calibrator(held_out, whole.y, method.probabilities) if method.probabilities else None,
         threshold_set_on=rule,

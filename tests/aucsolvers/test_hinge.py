@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from scipy.optimize import minimize_scalar
 from sklearn.utils.class_weight import compute_sample_weight
 
@@ -46,6 +47,9 @@ class TestRowCosts:
             ({"yes": 1e-320}, None, "none in one class, or so small"),  # C_i is 0: no row of the class was left
             ({"yes": 1e308}, None, "product with C is finite"),
             (None, ["1", "1", "1", "1"], "real numbers, got <U1"),
+            (None, np.array(["1", "1", "1", 1.0], dtype=object), "real numbers, got '1'"),
+            (None, np.array([1j, 1.0, 1.0, 1.0], dtype=object), "real numbers, got other objects"),
+            (None, sparse.csr_array(np.ones((1, 4))), "real numbers, got other objects"),
             (None, np.ones(4) * 1j, "real numbers, got complex128"),
             (None, np.ones((4, 1)), "shape"),
         ],

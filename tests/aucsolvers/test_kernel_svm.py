@@ -3,6 +3,7 @@
 import pickle
 import tracemalloc
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -138,6 +139,17 @@ class TestOptimum:
         assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
         assert np.all(times[weighted.support_] > 0)
         assert_array_equal(X[weighted.support_], weighted.support_vectors_)
+
+    @pytest.mark.parametrize("gamma", ["scale", "spread"])
+    @pytest.mark.parametrize("number", [float, Decimal], ids=lambda number: number.__name__)
+    def test_weights_that_are_objects_count_as_the_numbers_that_they_are(self, gamma, number):
+        """Those of a frame's column may be: float32 rows had another gamma then, and decimal ones none."""
+        X, y = moons(30)
+        weight = np.arange(30) % 4 * 1000
+        objects = np.array([number(int(one)) for one in weight], dtype=object)
+        model, other = (KernelSVM(gamma=gamma).fit(X.astype("f4"), y, one) for one in (weight, objects))
+        assert model.gamma_ == other.gamma_
+        assert_array_equal(model.dual_coef_, other.dual_coef_)
 
     @pytest.mark.parametrize("loss", LOSSES)
     def test_tol_is_relative_to_the_objective_also_where_the_classes_are_far_apart(self, loss):

@@ -4,6 +4,7 @@ import pickle
 import tracemalloc
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -39,6 +40,17 @@ def small(n_pos=6, n_neg=11, d=3, seed=0):
     X[:n_pos] += 0.4 * (X[:n_pos] != 0)
     X[n_pos] = X[0]
     return X, y
+
+
+def with_long_indices(X):
+    X = sparse.csr_array(X)
+    return sparse.csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+
+
+def unsorted(X):
+    X = sparse.csr_array(X)
+    order = np.concatenate([np.arange(*ends)[::-1] for ends in pairwise(X.indptr)])
+    return sparse.csr_array((X.data[order], X.indices[order], X.indptr), shape=X.shape)
 
 
 def pair_differences(X, y):
@@ -548,6 +560,25 @@ class TestGoingOn:
             cold = AUCMSGD(order=order, **options).fit(X, y)
             np.testing.assert_array_equal(model.coef_, cold.coef_)
             assert model.dual_gap_ == cold.dual_gap_
+
+    @pytest.mark.parametrize(
+        ("first", "then"),
+        [
+            (np.asarray, np.float32),
+            (sparse.csr_array, lambda X: sparse.csr_array(X.astype("f4"))),
+            (sparse.csr_array, with_long_indices),
+            (sparse.csr_array, unsorted),
+        ],
+    )
+    def test_gradient_steps_go_on_with_the_same_rows_stored_as_other_types(self, first, then):
+        """They began anew without a word, and the work so far was lost."""
+        X, y = small(20, 30)
+        X = X.astype(np.float32).astype(np.float64)  # numbers that either type has
+        model = AUCMSGD(tol=0.0, max_iter=2, random_state=0, warm_start=True).fit(first(X), y)
+        again = pickle.loads(pickle.dumps(model)).fit(first(X), y)
+        model.fit(then(X), y)
+        assert model.history_["updates"][-1] == 4 * 600
+        np.testing.assert_allclose(model.coef_, again.coef_, rtol=1e-9)
 
     @pytest.mark.parametrize("order", ORDERS)
     @pytest.mark.parametrize("factor", [0.5, 2.0])

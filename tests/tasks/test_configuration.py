@@ -498,8 +498,9 @@ def test_what_is_searched_by_default_by_grid_by_search_and_what_is_given():
     assert searched(search={"lam1": [2, 0.5]}) == usual | {"lam1": (0.5, 2)}
     assert searched(search={"gamma": [0.1, 1]}) == {"lam2": catalogue.GAUSSIAN_LAM2_GRID, "gamma": (0.1, 1)}
     assert searched(params={"gamma": 0.5, "lam2": 7}) == {"lam2": (7.0,)}
-    assert searched("kernel_svm") == {"C": catalogue.C_GRID}
-    assert searched("kernel_svm", search={"gamma_factor": [1, 2]}) == {"C": catalogue.C_GRID, "gamma_factor": (1, 2)}
+    usual = {"C": catalogue.GAUSSIAN_C_GRID, "gamma_factor": catalogue.GAMMA_GRID}
+    assert searched("kernel_svm") == usual
+    assert searched("kernel_svm", search={"gamma_factor": [1, 2]}) == usual | {"gamma_factor": (1, 2)}
     assert searched("sklearn.svm.SVC") == {}
     mixed = searched("sklearn.ensemble.RandomForestClassifier", search={"max_features": ["sqrt", 1, 1.0, None]})
     assert mixed == {"max_features": ("sqrt", 1, 1.0, None)}

@@ -251,6 +251,9 @@ def test_no_error_on_the_test_rows_is_no_certainty_in_mlflow_either():
     flawless = [replace(e, test=replace(e.test, auc=1.0, auc_variance=0.0)) for e in cell.evaluations]
     sent = [{name for name, *_ in _mean_metrics(one)} for one in (cell, replace(cell, evaluations=tuple(flawless)))]
     assert sent[0] - sent[1] == {"test_auc_mean_low", "test_auc_mean_high"}
+    alike = [replace(e, test=replace(e.test, gmean=0.5)) for e in cell.evaluations]
+    sent.append({name for name, *_ in _mean_metrics(replace(cell, evaluations=tuple(alike)))})
+    assert sent[0] - sent[2] == {"test_gmean_mean_low", "test_gmean_mean_high"}
 
 
 def test_the_console_tells_the_table_the_intervals_and_the_checks():
@@ -327,18 +330,24 @@ def test_compiling_that_takes_seconds_is_told_on_the_console(compile_s, told):
 
 
 @pytest.mark.parametrize(
-    ("tried", "chosen", "told"),
+    ("tried", "means", "chosen", "told"),
     [
-        ((0.1, 1.0, 10.0), 10.0, "in every fold, the largest tried"),
-        ((0.1, 1.0, 10.0), 0.1, "in every fold, the smallest tried"),
-        ((0.1, 1.0, 10.0), 1.0, "in every fold"),
-        ((0.1, 1.0), 1.0, "in every fold"),  # of two one always is
-        (("scale", 1.0, 10.0), 10.0, "in every fold"),
+        ((0.1, 1.0, 10.0), (0.8, 0.8, 0.9), 10.0, "in every fold, the largest tried"),
+        ((0.1, 1.0, 10.0), (0.9, 0.8, 0.8), 0.1, "in every fold, the smallest tried"),
+        ((0.1, 1.0, 10.0), (0.8, 0.9, 0.8), 1.0, "in every fold"),
+        ((0.1, 1.0), (0.8, 0.9), 1.0, "in every fold"),  # of two one always is
+        (("scale", 1.0, 10.0), (0.8, 0.8, 0.9), 10.0, "in every fold"),
+        # among equals the most regularised is taken: that says nothing for a wider grid
+        ((0.1, 1.0, 10.0), (0.9, 0.9, 0.9), 10.0, "in every fold"),
+        ((0.1, 1.0, 10.0), (0.8, 0.9, 0.9), 10.0, "in every fold"),
+        ((0.1, 1.0, 10.0, 500.0), (0.9, 0.9, 0.8, math.nan), 0.1, "in every fold"),
+        ((0.1, 1.0, 10.0, 500.0), (0.8, 0.8, 0.9, math.nan), 10.0, "in every fold"),  # more cannot be fitted
+        ((0.1, 1.0, 10.0), (math.nan,) * 3, 10.0, "in every fold"),
     ],
 )
-def test_a_choice_at_the_end_of_its_grid_in_every_fold_is_told(tried, chosen, told):
+def test_a_choice_at_the_end_of_its_grid_in_every_fold_is_told(tried, means, chosen, told):
     cell = experiment().results[0]
-    search = {"value": tried, "mean": [0.9] * len(tried), "sd": [0.1] * len(tried)}
+    search = {"value": tried, "mean": means, "sd": [0.1] * len(tried)}
     models = [replace(model, chosen={"lam": chosen}, search=search) for model in cell.models]
     (row,) = summary_rows(replace(experiment(), results=(replace(cell, models=models),)))
     assert row.chosen == (f"λ {chosen:g}", told)
@@ -554,6 +563,10 @@ def test_what_a_threshold_was_set_on_is_said_and_of_which_method_where_there_are
     text = " ".join(Reader(render_html(replace(experiment(), results=(cells[0], narrow)))).text.split())
     assert f"{set_on}: on the model’s own scores of them ({cells[0].solver}), or on the smoothed" in text
     assert f"fitted without that row ({narrow.solver})." in text
+    both = replace(cells[0], dataset="another", models=narrow.models, final=narrow.final)
+    text = " ".join(Reader(render_html(replace(experiment(), results=(cells[0], both)))).text.split())
+    assert f"own scores of them ({cells[0].dataset} / {cells[0].solver}), or on the smoothed" in text
+    assert f"fitted without that row (another / {cells[0].solver})." in text
     nothing = replace(experiment(), results=tuple(cell for cell in cells if cell.error))
     assert f"{set_on}." in " ".join(Reader(render_html(nothing)).text.split())
 

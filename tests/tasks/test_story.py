@@ -197,7 +197,21 @@ class TestStates:
         audited.client.set_registered_model_alias(MODEL, "champion", "1")
         told = states(story_of(audited, f"{MODEL}/2"))
         assert (told["files"], told["results"], told["champion"], told["register"]) == (MISSING, CHANGED, CHANGED, OK)
-        assert told["sample"] == NOT_CHECKED
+        assert (told["model"], told["sample"]) == (MISSING, NOT_CHECKED)
+
+    @pytest.mark.parametrize(
+        ("file", "is_of"), [("models/*/artifacts/model.skops", "model"), ("{run}/artifacts/numbers.npz", "results")]
+    )
+    def test_a_line_is_of_its_files_too(self, audited, file, is_of):
+        """The digest of a model's file stood there as "ok", and the file was another."""
+        run_id = audited.runs["claims u1+ls_svm"]
+        source = manifest_of(audited, "claims u1+ls_svm")["store"]["model"]["model_id"]
+        places = audited.folder.glob(f"mlruns/artifacts/*/{file.format(run=run_id)}")
+        (path,) = (place for place in places if run_id in place.parts or source in place.parts)
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        told = states(story_of(audited, f"{MODEL}/2"))
+        others = {"model", "results"} - {is_of}
+        assert [told["files"], told[is_of], *(told[one] for one in others)] == [CHANGED, CHANGED, OK]
 
     def test_a_cell_is_checked_with_its_experiment(self, audited):
         audited.client.log_param(audited.runs["claims ls_svm"], "extra", "1")

@@ -695,7 +695,7 @@ def test_copies_that_go_into_no_two_folds_leave_the_training_rows():
     (method,) = whole.methods
     split = Split(fold=0, train=np.arange(len(rows)), test=np.arange(0))
     choice, sample = choose(table, split, method, whole, 4), draw_sample(table, split, method, whole.preprocessing, 1)
-    assert choice.chosen["C"] == 0.1 and np.isnan(choice.search["mean"]).all()  # the middle of the grid
+    assert choice.chosen["C"] == 10.0 and np.isnan(choice.search["mean"]).all()  # the middle of the grid
     assert fit_model(table, split, sample, choice, method, whole, 4).threshold_set_on == "training"
     asked = config({"solver": "kernel_svm"}, validation={"split": "grouped_by_duplicates", "threshold": "out_of_fold"})
     with pytest.raises(ValueError, match="not all copies of one"):
