@@ -253,6 +253,8 @@ def two_labels(y):
 def check_labels(y):
     """Refuse what are no labels of classes, and objects other than texts: of which type they are is not known."""
     strange = [label for label in y.ravel() if not isinstance(label, str)] if y.dtype == object else []
+    if any(label is None for label in strange):  # NA is neither equal to it nor not
+        raise ValueError("Unknown label type: expected a label for every row, got None. Leave out rows without one.")
     if strange:
         raise ValueError(
             f"Unknown label type: expected labels of one type, got objects, {strange[0]!r} among them. Convert y, for "

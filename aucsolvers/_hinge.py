@@ -16,6 +16,7 @@ from aucsolvers._jit import kernel
 from aucsolvers._rows import REDUCE
 
 LOSSES = ("hinge", "squared_hinge")
+NO_WEIGHTS = str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64  # objects that NumPy would convert
 
 NEGLIGIBLE_GAIN = 1e-12  # relative decrease of P below its value at w = 0 with the best b that is only rounding
 NEAR_KINK = 1e-6  # margins: beyond it a row has no loss, whatever its score is rounded to
@@ -60,15 +61,15 @@ def row_costs(C, class_weight, classes, y, sample_weight):
 
 
 def as_numbers(sample_weight):
-    """Return a copy of the weights as float64; words and complex numbers, which NumPy would convert, are refused."""
+    """Return a copy of the weights as float64; what NumPy would convert, words say, is refused."""
     weight = np.asarray(sample_weight)
     strange = None if weight.dtype.kind in "biufO" else weight.dtype
     if weight.dtype.kind == "O":
-        strange = next((repr(one) for one in weight.flat if isinstance(one, str | bytes)), None)
+        strange = next((repr(one) for one in weight.flat if isinstance(one, NO_WEIGHTS)), None)
     if strange is None:
         try:
             return weight.astype(np.float64)
-        except (TypeError, ValueError):  # of objects
+        except (TypeError, ValueError, OverflowError):  # of objects
             strange = "other objects"
     raise ValueError(f"Expected sample_weight of real numbers, got {strange}: pass one number per row.")
 

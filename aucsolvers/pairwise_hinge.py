@@ -319,7 +319,7 @@ def _fingerprint(X, y):
     for array in (X.data, X.indices, X.indptr, y) if sparse.issparse(X) else (X.reshape(-1), y):
         wide = np.float64 if array.dtype.kind == "f" else np.int64
         for start in range(0, len(array), HASHED):
-            digest.update(array[start : start + HASHED].astype(wide, copy=False).data)
+            digest.update(np.ascontiguousarray(array[start : start + HASHED], dtype=wide).data)
     return digest.digest()
 
 

@@ -6,12 +6,13 @@ from threading import get_ident
 from numba.core.event import Event, Listener, register
 
 
-class _Compiling(Listener):
-    """Adds up the seconds that each thread has spent on compiling; a kernel that another one needs is part of it."""
+class _Times(Listener):
+    """Adds up the seconds that each thread has spent in what numba tells the start and the end of, nested or not."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
         self.by_thread: dict[int, float] = {}
         self._begun: dict[int, list[float]] = {}
+        register(kind, self)  # for good: one that came while another thread compiles would see an end without a start
 
     def on_start(self, event: Event) -> None:
         self._begun.setdefault(get_ident(), []).append(time.perf_counter())
@@ -23,15 +24,15 @@ class _Compiling(Listener):
             self.by_thread[thread] = self.by_thread.get(thread, 0.0) + time.perf_counter() - start
 
 
-# For good: one that came while another thread compiles would see an end without a start.
-_COMPILING = _Compiling()
-register("numba:compile", _COMPILING)
+_COMPILING = _Times("numba:compile")
+_LOCKED = _Times("numba:compiler_lock")  # that, reading kernels from disk, and waiting until another thread has done so
 
 
 class Stopwatch:
-    """The seconds since it was made, and how many of them were spent on compiling.
+    """The seconds since it was made, and those among them that went into compiling.
 
-    ``threads`` tells whether what other threads compile counts as well: those that share the work.
+    Of the thread that reads it these are all in which it compiled or waited for kernels. With ``threads`` they are what
+    any thread compiled meanwhile: one kernel is compiled at a time, so it is part of the time of all that share a work.
     """
 
     def __init__(self, threads: bool = False) -> None:
@@ -46,4 +47,4 @@ class Stopwatch:
     def _compiling_s(self) -> float:
         if self._threads:
             return sum(list(_COMPILING.by_thread.values()))
-        return _COMPILING.by_thread.get(get_ident(), 0.0)
+        return _LOCKED.by_thread.get(get_ident(), 0.0)

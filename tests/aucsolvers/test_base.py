@@ -109,6 +109,7 @@ def test_no_value_slips_through(solver, form, value, word):
         (np.ones((4, 2)), [0, 1, 2, 1], "expected two classes, got 3"),
         (np.ones((4, 2)), np.array([0, 1, 0, 1], dtype=object), "objects, 0 among them. Convert y, for example"),
         (np.ones((4, 2)), np.array(["a", 1, "a", 1], dtype=object), "objects, 1 among them. Convert y, for example"),
+        (np.ones((4, 2)), np.array(["a", None, "b", "b"], dtype=object), "a label for every row, got None"),
         (np.ones((4, 0)), [0, 1, 0, 1], "0 feature"),
         (np.ones((4, 2)), [[0], [1], [0], [1]], None),  # a column of labels is flattened
         (np.ones((4, 2), dtype=int), [0, 1, 0, 1], None),  # whole numbers become floating-point ones

@@ -568,6 +568,7 @@ class TestGoingOn:
             (sparse.csr_array, lambda X: sparse.csr_array(X.astype("f4"))),
             (sparse.csr_array, with_long_indices),
             (sparse.csr_array, unsorted),
+            (sparse.csr_array, lambda X: sparse.csr_array(X + 1j * X).real),  # every second number of an array
         ],
     )
     def test_gradient_steps_go_on_with_the_same_rows_stored_as_other_types(self, first, then):

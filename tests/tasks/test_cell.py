@@ -1,6 +1,7 @@
 """A cell: what its time is, and what its draws hang on."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -21,8 +22,9 @@ def test_compiling_is_timed_apart(monkeypatch, functions):
     """A first run showed ten seconds for a method that takes two."""
 
     def stages(prepared, method, config, seed, call):
-        for number in range(functions):
-            njit(lambda x, number=number: x + number)(1.0)
+        with ThreadPoolExecutor(1) as pool:  # as folds side by side
+            for number in range(functions):
+                pool.submit(njit(lambda x, number=number: x + number), 1.0).result()
         time.sleep(ASLEEP_S)
         return MethodResult("d", "m", "m", "none")
 

@@ -342,6 +342,7 @@ def test_compiling_that_takes_seconds_is_told_on_the_console(compile_s, told):
         ((0.1, 1.0, 10.0), (0.8, 0.9, 0.9), 10.0, "in every fold"),
         ((0.1, 1.0, 10.0, 500.0), (0.9, 0.9, 0.8, math.nan), 0.1, "in every fold"),
         ((0.1, 1.0, 10.0, 500.0), (0.8, 0.8, 0.9, math.nan), 10.0, "in every fold"),  # more cannot be fitted
+        ((0.1, 1.0, 10.0), (0.9 - 1e-13, 0.9 - 1e-13, 0.9), 10.0, "in every fold"),
         ((0.1, 1.0, 10.0), (math.nan,) * 3, 10.0, "in every fold"),
     ],
 )
@@ -351,6 +352,20 @@ def test_a_choice_at_the_end_of_its_grid_in_every_fold_is_told(tried, means, cho
     models = [replace(model, chosen={"lam": chosen}, search=search) for model in cell.models]
     (row,) = summary_rows(replace(experiment(), results=(replace(cell, models=models),)))
     assert row.chosen == (f"λ {chosen:g}", told)
+
+
+def test_an_end_is_told_where_all_folds_chose_it_and_one_for_being_better():
+    cell = experiment().results[0]
+    search = {"value": (0.1, 1.0, 10.0), "mean": (0.8, 0.8, 0.9), "sd": (0.1,) * 3}
+    models = [replace(model, chosen={"lam": 10.0}, search=search) for model in cell.models]
+    indifferent = [replace(model, search=search | {"mean": (0.9,) * 3}) for model in models[1:]]
+    other = replace(models[0], chosen={"lam": 0.1}, search=search | {"mean": (0.9, 0.8, 0.8)})
+    for folds, told in (
+        ([models[0], *indifferent], "in every fold, the largest tried"),
+        ([other, *models[1:]], "0.1 to 10"),
+    ):
+        (row,) = summary_rows(replace(experiment(), results=(replace(cell, models=folds),)))
+        assert row.chosen[1] == told
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A stopwatch: what was compiled meanwhile is told apart, by the thread that waits or by all that share the work."""
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -39,6 +40,22 @@ def test_what_another_thread_compiles_counts_where_it_shares_the_work(threads):
     with ThreadPoolExecutor(1) as pool:
         pool.submit(compile_one).result()
     assert (stopwatch.read()[1] > 0.0) == threads
+
+
+def test_a_thread_that_waits_for_what_another_compiles_does_not_work():
+    """Of two folds side by side the one that came second seemed to take as long as compiling."""
+    kernel = njit(nogil=True)(lambda x: x + 3.0)
+    start = threading.Barrier(2)
+
+    def call():
+        start.wait()
+        stopwatch = Stopwatch()
+        kernel(1.0)
+        return stopwatch.read()
+
+    with ThreadPoolExecutor(2) as pool:
+        told = [one.result() for one in [pool.submit(call) for _ in range(2)]]
+    assert max(seconds for seconds, _ in told) < max(compile_s for _, compile_s in told)
 
 
 def test_a_kernel_that_cannot_be_compiled_ends_its_time():
