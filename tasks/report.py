@@ -5,6 +5,7 @@ Both are made from `summary_rows`, so that they cannot disagree.
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan
@@ -38,7 +39,7 @@ THRESHOLDS = {
     "out_of_fold": "their scores, each by a model fitted without that row",
     "out_of_fold_smoothed": "the smoothed distributions of their scores, each by a model fitted without that row",
 }
-MOST_NAMED = 3  # candidates, of those that a search went without
+MOST_NAMED = 3  # candidates that a search went without, or data sets, in a sentence
 WIDE, NARROW = 80, 54  # columns for all of these, and for "method" in place of the first three, without the seconds
 BROAD = 10_000  # columns in which a table's own width is measured
 
@@ -387,9 +388,14 @@ def left_out_in_short(candidates: Sequence[str]) -> str:
     >>> left_out_in_short(("C 1", "C 2"))
     'the search went without C 1 and C 2, which could not be fitted in every inner fold (-v tells why).'
     """
-    named = [*candidates[:MOST_NAMED], *([f"{len(candidates) - MOST_NAMED} more"] if candidates[MOST_NAMED:] else [])]
-    words = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    words = _in_words(candidates)
     return f"the search went without {words}, which could not be fitted in every inner fold (-v tells why)."
+
+
+def _in_words(names: Sequence[str]) -> str:
+    """Return the first few of them as an enumeration."""
+    named = [*names[:MOST_NAMED], *([f"{len(names) - MOST_NAMED} more"] if names[MOST_NAMED:] else [])]
+    return " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
 
 
 def console_report(result: ExperimentResult, width: int = 80, text: int | None = None) -> Group:
@@ -461,16 +467,20 @@ def render_html(result: ExperimentResult) -> str:
 def _thresholds(rows: Sequence[SummaryRow]) -> str:
     """Return what the thresholds were set on, with the methods of each where there are several ways.
 
-    A method with one way on one data set and another on the next is named with them.
+    A method that has one way on one data set and another on the next is named with them.
     """
-    ways: dict[str, dict[str, None]] = {}
+    ways: dict[str, dict[str, list[str]]] = {}
     finished = [row for row in rows if not row.error]
     for row in finished:
-        own_ways = {other.threshold_set_on for other in finished if other.title == row.title}
-        name = row.title if len(own_ways) == 1 else f"{row.dataset} / {row.title}"
-        ways.setdefault(row.threshold_set_on, {})[name] = None
-    named = [f"{THRESHOLDS[way]} ({', '.join(titles)})" for way, titles in ways.items()]
-    return ", or on ".join(named) if len(ways) > 1 else "".join(THRESHOLDS[way] for way in ways)
+        ways.setdefault(row.threshold_set_on, {}).setdefault(row.title, []).append(row.dataset)
+    whole = Counter(row.title for row in finished)
+    named = []
+    for way, methods in ways.items():
+        titles = [
+            title if len(sets) == whole[title] else f"{title} on {_in_words(sets)}" for title, sets in methods.items()
+        ]
+        named.append(f"{THRESHOLDS[way]} ({'; '.join(titles)})" if len(ways) > 1 else THRESHOLDS[way])
+    return ", or on ".join(named)
 
 
 def _section(result: ExperimentResult, dataset: Dataset, rank: int, rows: Sequence[SummaryRow]) -> dict[str, Any]:

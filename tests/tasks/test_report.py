@@ -580,8 +580,8 @@ def test_what_a_threshold_was_set_on_is_said_and_of_which_method_where_there_are
     assert f"fitted without that row ({narrow.solver})." in text
     both = replace(cells[0], dataset="another", models=narrow.models, final=narrow.final)
     text = " ".join(Reader(render_html(replace(experiment(), results=(cells[0], both)))).text.split())
-    assert f"own scores of them ({cells[0].dataset} / {cells[0].solver}), or on the smoothed" in text
-    assert f"fitted without that row (another / {cells[0].solver})." in text
+    assert f"own scores of them ({cells[0].solver} on {cells[0].dataset}), or on the smoothed" in text
+    assert f"fitted without that row ({cells[0].solver} on another)." in text
     nothing = replace(experiment(), results=tuple(cell for cell in cells if cell.error))
     assert f"{set_on}." in " ".join(Reader(render_html(nothing)).text.split())
 
