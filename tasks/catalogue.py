@@ -19,7 +19,9 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 LAMBDA_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
-GAUSSIAN_C_GRID = (1e-1, 1.0, 10.0, 100.0, 1000.0)  # a kernel's entries are at most 1, rows have longer norms
+# In a Gaussian kernel's space rows have length 1, and scores of some size need larger weights.
+GAUSSIAN_LAMBDA_GRID = (1e-6, 1e-5, *LAMBDA_GRID[:-1])
+GAUSSIAN_C_GRID = (*C_GRID[2:], 100.0, 1000.0)
 LAM2_GRID = (10.0, 100.0, 1000.0, 10_000.0)
 GAUSSIAN_LAM2_GRID = (*LAM2_GRID, 100_000.0)  # an SVM's C times the rows: 100 for 1,000 of them
 ZOVR_GRID = (10.0, 100.0, 1000.0)  # beyond that its rounds are many
@@ -45,6 +47,7 @@ class Entry:
     summary: str
     params: tuple[tuple[str, Any], ...] = ()
     grid: tuple[str, tuple[float, ...]] | None = None  # the parameter that inner cross-validation chooses
+    gaussian_grid: tuple[float, ...] = ()  # its values, where others, behind the kernel "gaussian"
     takes_kernel: bool = True  # a solver of linear scores: a kernel's features may take the place of the data's
     also: tuple[tuple[str, tuple[float, ...]], ...] = ()  # further parameters that inner cross-validation chooses
     visits: str = "rows"  # or "squared rows", or "pairs": what the time of a fit grows with
@@ -90,7 +93,11 @@ _SPREAD = (("gamma", "spread"),)
 
 SOLVERS: dict[str, Entry] = {
     "svm_or": Entry(
-        "aucsolvers:SVMOR", "pairwise hinge, batch Newton to a certified gap, no pair enumerated", (), _LAMBDA
+        "aucsolvers:SVMOR",
+        "pairwise hinge, batch Newton to a certified gap, no pair enumerated",
+        (),
+        _LAMBDA,
+        GAUSSIAN_LAMBDA_GRID,
     ),
     "sdcd": Entry(
         "aucsolvers:AUCSDCD",
@@ -111,7 +118,7 @@ SOLVERS: dict[str, Entry] = {
         _LAMBDA,
         visits="pairs",
     ),
-    "ls_svm": Entry("aucsolvers:LSSVM", "pairwise square loss, solved exactly", (), _LAMBDA),
+    "ls_svm": Entry("aucsolvers:LSSVM", "pairwise square loss, solved exactly", (), _LAMBDA, GAUSSIAN_LAMBDA_GRID),
     "oam_seq": Entry(
         "aucsolvers:OAMSeq", "pairwise hinge, online with reservoirs, pair by pair", _FITTED_WHOLE, _LAMBDA
     ),
@@ -132,12 +139,14 @@ SOLVERS: dict[str, Entry] = {
         "linear SVM, hinge loss, dual coordinate descent with shrinking",
         (("loss", "hinge"),),
         ("C", C_GRID),
+        GAUSSIAN_C_GRID,
     ),
     "linear_svm_l2": Entry(
         "aucsolvers:LinearSVM",
         "linear SVM, squared hinge loss, dual coordinate descent with shrinking",
         (("loss", "squared_hinge"),),
         ("C", C_GRID),
+        GAUSSIAN_C_GRID,
     ),
     "kernel_svm": Entry(
         "aucsolvers:KernelSVM",

@@ -353,6 +353,8 @@ class MethodConfig(Strict):
             usual[entry.grid[0]] = (float(self.params[entry.grid[0]]),)
         elif entry.grid and self.grid is not None:
             usual[entry.grid[0]] = self.grid
+        elif entry.grid and entry.gaussian_grid and self.kernel == "gaussian":
+            usual[entry.grid[0]] = entry.gaussian_grid
         # a manifest keeps no order of names: a replay would try the candidates in other turns
         usual |= dict(sorted((self.search or {}).items(), key=lambda item: (not all(map(is_number, item[1])), item[0])))
         return {name: _in_order(values) for name, values in usual.items()}

@@ -501,6 +501,11 @@ def test_what_is_searched_by_default_by_grid_by_search_and_what_is_given():
     usual = {"C": catalogue.GAUSSIAN_C_GRID, "gamma_factor": catalogue.GAMMA_GRID}
     assert searched("kernel_svm") == usual
     assert searched("kernel_svm", search={"gamma_factor": [1, 2]}) == usual | {"gamma_factor": (1, 2)}
+    assert searched("svm_or") == searched("svm_or", kernel="polynomial") == {"lam": catalogue.LAMBDA_GRID}
+    assert searched("svm_or", kernel="gaussian") == {"lam": catalogue.GAUSSIAN_LAMBDA_GRID}
+    assert searched("linear_svm", kernel="gaussian") == {"C": catalogue.GAUSSIAN_C_GRID}
+    assert searched("svm_or", kernel="gaussian", grid=[2, 1]) == {"lam": (1.0, 2.0)}
+    assert searched("svm_or", kernel="gaussian", params={"lam": 1}) == {"lam": (1.0,)}
     assert searched("sklearn.svm.SVC") == {}
     mixed = searched("sklearn.ensemble.RandomForestClassifier", search={"max_features": ["sqrt", 1, 1.0, None]})
     assert mixed == {"max_features": ("sqrt", 1, 1.0, None)}
