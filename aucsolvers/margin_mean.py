@@ -194,7 +194,8 @@ class MarginMeanSVM(MarginMeanScorer):
     status_ : {"converged", "max_iter", "diverged"}
         "diverged" where objective_ overflowed.
     found_nothing_ : bool
-        Whether the optimum is w = 0, up to tol: then the ranking is arbitrary.
+        Whether all training scores are the same as far as the certificate tells, the optimum then being w = 0: the
+        ranking is arbitrary. A loose tol may not show it; with threshold "zero" it is not looked at, and False.
     history_ : dict of ndarrays
         ``updates`` (rows visited; steps of "rbf"), ``objective``, ``dual_gap``, ``auc`` (training rows), ``time_s``,
         each time that the certificate was computed: at w0 and as LinearSVM or KernelSVM do.
@@ -210,7 +211,7 @@ class MarginMeanSVM(MarginMeanScorer):
         If ``max_iter`` passes did not bring the gap under ``tol``: usually a large lam2, or features on very different
         scales.
     UserWarning
-        If all training rows have one score up to rounding, unless threshold is "zero".
+        If ``found_nothing_``.
 
     Notes
     -----

@@ -58,7 +58,7 @@ class MWMOTE(BaseOverSampler):
     sampling_strategy : float, str, dict or callable, default="auto"
         How many rows to make, as for imbalanced-learn's over-samplers; "auto" makes all classes equally large.
     max_bytes : int, default=2 * 1024**3
-        Most memory for clustering: 16 bytes per pair of minority rows. Refused before anything is computed.
+        Most memory for clustering: 8 m^2 bytes for m minority rows. Refused before anything is computed.
     random_state : None, int, RandomState or Generator, default=None
         Spawns an independent stream for each class.
 

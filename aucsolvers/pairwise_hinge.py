@@ -125,8 +125,8 @@ class AUCSDCD(LinearScorer):
     An epoch costs O(k d), or O(k nnz per row) for CSR; its certificate O(n d + n log n + k). Memory is 8 k bytes and a
     copy of the rows, float32 ones as they are, with zeros for up to a quarter more, in an order drawn once: copies of a
     row side by side would be visited in turn. w is rebuilt from the dual variables after each epoch, so rounding does
-    not accumulate. The same seed gives the same bits on the same machine, library versions and number of BLAS threads,
-    and a warm-started fit of 5 + 5 epochs the same bits as one of 10.
+    not accumulate. The same seed gives the same bits on the same machine and library versions, and a warm-started fit
+    of 5 + 5 epochs the same bits as one of 10.
 
     A pair of identical rows has z_ij = 0 and loss 1 whatever w is. Its dual optimum is a_ij = 1: it moves no weight,
     but leaving it at 0 would keep the gap open by 1/k.

@@ -126,7 +126,7 @@ class LSSVM(LinearScorer):
     hides lam, so that it fails or does not lead to the end, conjugate gradients take over. Those need four products
     with X and one sort per iteration, and O(n + d) memory, d being the columns of a sparse X that have an entry if many
     have none. No X is copied whole to be centred or, being float32, converted.
-    Nothing is drawn: the same machine, library versions and number of BLAS threads give the same bits.
+    Nothing is drawn, and BLAS is kept to one thread: the same machine and library versions give the same bits.
 
     References
     ----------

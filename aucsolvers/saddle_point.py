@@ -118,8 +118,7 @@ class SPDAM(LinearScorer):
     other row is ever centred, its offset is folded into the sums. To divide the certificate by e takes about
     1/2 + kappa sqrt(m / (n lam)) epochs, kappa being the longest x~_i: scale features. LSSVM solves the same problem
     exactly and is the better choice where d is below some thousands. The same seed gives the same bits on the same
-    machine, library versions and number of BLAS threads, and a warm-started fit of 5 + 5 epochs the same bits as one
-    of 10.
+    machine and library versions, and a warm-started fit of 5 + 5 epochs the same bits as one of 10.
 
     References
     ----------

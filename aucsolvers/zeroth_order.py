@@ -178,7 +178,8 @@ class ZOVR(MarginMeanScorer):
     status_ : {"converged", "max_iter", "diverged"}
         Whether dual_gap_ is at most what tol says; "diverged" where objective_ overflowed.
     found_nothing_ : bool
-        Whether the optimum is w = 0, up to tol: then the ranking is arbitrary.
+        Whether all training scores are the same as far as the certificate tells, the optimum then being w = 0: the
+        ranking is arbitrary. A loose tol may not show it; with threshold "zero" it is not looked at, and False.
     history_ : dict of ndarrays
         ``updates`` (inner steps), ``objective``, ``dual_gap``, ``auc`` (training rows), ``time_s``: at w = 0 and each
         time that the certificate was computed.
@@ -192,6 +193,8 @@ class ZOVR(MarginMeanScorer):
     -----
     ConvergenceWarning
         If ``max_iter`` rounds did not bring the certificate to that: usually a large lam2 or a narrow kernel.
+    UserWarning
+        If ``found_nothing_``.
 
     Notes
     -----
@@ -208,9 +211,9 @@ class ZOVR(MarginMeanScorer):
     On 17 standardised KEEL sets (16, below 4000 rows, if Gaussian), with lam2 = 10 and 1000 and three seeds each, F
     ends above min F by a median of 0.2 % of its size (linear) and 0.1 % (Gaussian), at most 1 %, as dual_gap_ says.
 
-    The same integer ``random_state`` gives the same bits on the same machine, library versions and BLAS threads. Dense
-    and sparse rows see the same draws; rounding grows from step to step, as the estimates bend sharply at the hinge's
-    kink, so that their answers may differ by some 1e-4 of F: far less than the certificate.
+    The same integer ``random_state`` gives the same bits on the same machine and library versions. Dense and sparse
+    rows see the same draws; rounding grows from step to step, as the estimates bend sharply at the hinge's kink, so
+    that their answers may differ by some 1e-4 of F: far less than the certificate.
 
     References
     ----------

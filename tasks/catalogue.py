@@ -19,7 +19,7 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 LAMBDA_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
-# In a Gaussian kernel's space rows have length 1, and scores of some size need larger weights.
+# In a Gaussian kernel's space rows have length 1, less about their mean, and scores of some size need larger weights.
 GAUSSIAN_LAMBDA_GRID = (1e-6, 1e-5, *LAMBDA_GRID[:-1])
 GAUSSIAN_C_GRID = (*C_GRID[2:], 100.0, 1000.0)
 LAM2_GRID = (10.0, 100.0, 1000.0, 10_000.0)
