@@ -21,6 +21,7 @@ _HOME = {
     "OAMInf": "reservoir",
     "OAMSeq": "reservoir",
     "OPAUC": "one_pass",
+    "OneHotSMOTENC": "smotenc",
     "RangeScaler": "range_scaler",
     "Ranker": "ranker",
     "SOLAM": "online_saddle_point",

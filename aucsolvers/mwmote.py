@@ -4,8 +4,6 @@ import logging
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import pandas as pd
-from imblearn.over_sampling.base import BaseOverSampler
 from imblearn.utils import check_sampling_strategy
 from scipy import sparse
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -13,10 +11,9 @@ from scipy.spatial.distance import pdist
 from sklearn.metrics import pairwise_distances_chunked
 from sklearn.neighbors import NearestNeighbors
 
+from aucsolvers._over_sampler import OverSampler
 from aucsolvers._params import as_generator, check_count, check_positive
-from aucsolvers._rows import FLOATS, check_squares, refuse_polars, stored_once
-from aucsolvers._transaction import transactional
-from aucsolvers.process import one_blas_thread
+from aucsolvers._rows import FLOATS, check_squares, stored_once
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +24,7 @@ BLOCK_BYTES = 32 * 1024**2
 CLUSTER_BYTES = 8  # per square of minority rows, half of them pairs: distances, and the copy that clustering works on
 
 
-class MWMOTE(BaseOverSampler):
+class MWMOTE(OverSampler):
     """Majority weighted minority over-sampling: synthetic rows between minority rows near the majority.
 
     For a class to be over-sampled (the minority), all others being the majority, with Euclidean distances:
@@ -112,7 +109,7 @@ class MWMOTE(BaseOverSampler):
 
     # the base's list for random_state knows no Generator: as_generator refuses what is none
     _parameter_constraints: ClassVar = {
-        k: v for k, v in BaseOverSampler._parameter_constraints.items() if k != "random_state"
+        k: v for k, v in OverSampler._parameter_constraints.items() if k != "random_state"
     }
 
     def __init__(
@@ -146,14 +143,6 @@ class MWMOTE(BaseOverSampler):
             check_count("k3", self.k3)
         for name in ("cf_th", "cmax", "cp"):
             check_positive(name, getattr(self, name))
-
-    @transactional
-    def fit_resample(self, X, y, **params):
-        """Return rows X, shape (n_samples, n_features), and labels y with the rows that are made behind."""
-        refuse_polars(X)
-        X = _in_floats(X)
-        with one_blas_thread():  # scikit-learn's neighbours are OpenMP's, which in a forked process would never end
-            return super().fit_resample(X, y, **params)
 
     def _fit_resample(self, X, y):
         self.check_parameters()
@@ -202,25 +191,6 @@ class MWMOTE(BaseOverSampler):
         k3 = max(1, len(minority) // 2) if self.k3 is None else self.k3
         weights = selection_weights(X[rows], X[majority[border]], k3, self.cf_th, self.cmax)
         return HardRows(rows, weights, cluster_labels(X[rows], self.cp))
-
-
-def _in_floats(X):
-    """Return a pandas frame with its columns of other numbers or categories in float64; else X as it is.
-
-    imbalanced-learn gives a frame's columns their types back, and so would cut fractions off.
-    """
-    if not isinstance(X, pd.DataFrame) or not X.columns.is_unique:  # the latter are refused soon
-        return X
-    wanted, thin = {}, pd.SparseDtype(np.float64, 0.0)
-    for name, of in X.dtypes.items():
-        if isinstance(of, pd.CategoricalDtype) and of.categories.dtype.kind not in "iufb":
-            raise ValueError(
-                f"Expected numbers in column {name!r}, got categories of {of.categories.dtype}. Encode it before "
-                "rows are made, or under-sample instead."
-            )
-        if of.kind in "iub" or isinstance(of, pd.CategoricalDtype):
-            wanted[name] = thin if isinstance(of, pd.SparseDtype) else np.float64
-    return X.astype(wanted) if wanted else X
 
 
 class HardRows(NamedTuple):

@@ -206,6 +206,7 @@ SAMPLERS: dict[str, Entry | None] = {
     "random": Entry("imblearn.under_sampling:RandomUnderSampler", "majority rows at random, until both are equal"),
     "mwmote": Entry("aucsolvers:MWMOTE", "adds minority rows between hard ones near the majority, within clusters"),
     "smote": Entry("imblearn.over_sampling:SMOTE", "adds minority rows between neighbouring ones, anywhere"),
+    "smotenc": Entry("aucsolvers:OneHotSMOTENC", "as smote, but takes a text whole: the one that most neighbours have"),
 }
 
 _FEATURES = "aucsolvers.approximation:KernelFeatures"
@@ -345,8 +346,9 @@ def _check_usual(entry: Entry, kind: str, path: str) -> None:
         usual = entry.build()
         usual.get_params(deep=False)
     except Exception as error:  # of any class
+        advice = "Take smotenc, which is told them" if entry.path.endswith(":SMOTENC") else "Name another"
         raise BadInput(
-            f"Expected a {kind} that is made without arguments and has get_params, got '{path}': {error}. Name another."
+            f"Expected a {kind} that is made without arguments and has get_params, got '{path}': {error}. {advice}."
         ) from None
     if kind == "solver" and not _is_classifier(usual):
         raise BadInput(

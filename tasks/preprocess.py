@@ -93,6 +93,20 @@ def _text_pipeline(config: PreprocessingConfig, is_sparse: bool) -> Pipeline:
     return Pipeline([("impute", TextImputer()), ("encode", encode)])
 
 
+def one_hot_blocks(preprocessing: Pipeline) -> tuple[tuple[int, int], ...]:
+    """Return where a fitted preprocessing puts the columns of each text, as (start, stop); without texts none."""
+    columns = preprocessing.named_steps.get("columns")
+    if "text" not in getattr(columns, "named_transformers_", {}):
+        return ()
+    encoder = columns.named_transformers_["text"].named_steps["encode"]
+    widths = [
+        len(texts) if rare is None else len(texts) - len(rare) + 1
+        for texts, rare in zip(encoder.categories_, encoder.infrequent_categories_, strict=True)
+    ]
+    stops = np.cumsum(widths) + columns.output_indices_["text"].start
+    return tuple((int(stop) - width, int(stop)) for width, stop in zip(widths, stops, strict=True))
+
+
 def known_texts(scorer: Any) -> dict[str, tuple[frozenset[str], bool]]:
     """Return the texts of training by column, and whether its rare ones share a column, of a pipeline or a committee.
 

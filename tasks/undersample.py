@@ -21,7 +21,7 @@ from tasks.catalogue import Entry
 from tasks.configuration import MethodConfig, PreprocessingConfig
 from tasks.convert import load
 from tasks.errors import in_short
-from tasks.preprocess import make_preprocessing, transform
+from tasks.preprocess import make_preprocessing, one_hot_blocks, transform
 from tasks.progress import announce
 from tasks.seeds import seed_for
 from tasks.split import row_keys
@@ -57,7 +57,7 @@ def draw_sample(
     if sampler is None:
         drawn = Drawn(np.arange(len(train.y)), method.sampler)
     else:
-        drawn = _draw(sampler, transform(fitted, train.X), train.y, method, seed)
+        drawn = _draw(sampler, transform(fitted, train.X), train.y, method, seed, one_hot_blocks(fitted))
     y = train.y[drawn.kept]
     return Sample(
         fold=split.fold,
@@ -117,9 +117,20 @@ def refuse_to_sample(method: MethodConfig, y: np.ndarray) -> None:
         sampler.check_size(y)
 
 
-def _draw(entry: Entry, X: np.ndarray | csr_matrix, y: np.ndarray, method: MethodConfig, seed: int) -> Drawn:
-    """Run the method's sampler and return what it kept and added; ``auto`` decides by the ratio."""
-    sampler = entry.build_seeded(seed, **method.sampler_settings)
+def _draw(
+    entry: Entry,
+    X: np.ndarray | csr_matrix,
+    y: np.ndarray,
+    method: MethodConfig,
+    seed: int,
+    blocks: tuple[tuple[int, int], ...],
+) -> Drawn:
+    """Run the method's sampler and return what it kept and added; ``auto`` decides by the ratio.
+
+    ``blocks`` are the one-hot columns of each text, for a sampler that asks for them.
+    """
+    told = {"blocks": blocks} if entry.is_ours and "blocks" in entry.parameter_names() else {}
+    sampler = entry.build_seeded(seed, **told | method.sampler_settings)
     _fit_neighbours(sampler, y, method)
     # of two equally large classes our samplers spare the one that sorts first: the positive one, then
     sign = -1 if entry.is_ours and 2 * np.count_nonzero(y > 0) == len(y) and not _names_labels(sampler) else 1

@@ -337,7 +337,9 @@ class TestAFitThatFailsLeavesTheModelAsItWas:
         assert published(model) == before and model.decision_function(X).shape == (60,)
 
 
-@pytest.mark.parametrize("sampler", [aucsolvers.GeometricUnderSampler("u1"), aucsolvers.MWMOTE(random_state=0)])
+@pytest.mark.parametrize(
+    "sampler", [aucsolvers.GeometricUnderSampler("u1"), aucsolvers.MWMOTE(random_state=0), aucsolvers.OneHotSMOTENC()]
+)
 def test_a_sampler_that_refuses_is_as_it_was(sampler):
     X, y = few()
     sampler.fit_resample(X, y)

@@ -28,6 +28,7 @@ from aucsolvers import undersampling as module
 from aucsolvers._width import some_rows
 from aucsolvers.kernel_svm import KernelSVM
 from aucsolvers.mwmote import MWMOTE
+from aucsolvers.smotenc import OneHotSMOTENC
 from aucsolvers.svm import LinearSVM
 from aucsolvers.undersampling import GeometricUnderSampler, bins_of_distance, hyperplane_distances
 
@@ -602,7 +603,7 @@ def test_the_best_bias_is_one_at_which_some_rows_loss_ends(rows):
     assert module._losses_at_best_bias(scores, positive, cost) == pytest.approx(min(losses), rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize("sampler", [GeometricUnderSampler(), MWMOTE()], ids=str)
+@pytest.mark.parametrize("sampler", [GeometricUnderSampler(), MWMOTE(), OneHotSMOTENC()], ids=str)
 def test_a_frame_of_polars_is_refused_with_a_way_out(sampler):
     X, y = rare_class(0)
     frame = type("DataFrame", (pd.DataFrame,), {"__module__": "polars.dataframe.frame"})(X)

@@ -13,9 +13,10 @@ from sklearn.base import BaseEstimator
 
 from aucsolvers.metrics import auc, best_gmean_threshold
 from aucsolvers.undersampling import GeometricUnderSampler
+from tasks import preprocess
 from tasks.configuration import ExperimentConfig, MethodConfig
 from tasks.fit import fitting_rows
-from tasks.preprocess import transform
+from tasks.preprocess import one_hot_blocks, transform
 from tasks.search import choose
 from tasks.split import make_splits
 from tasks.train import fit_model
@@ -47,6 +48,7 @@ FOREIGN = {
     "imblearn.under_sampling.ClusterCentroids": "made for lost",
     "mwmote": "made",
     "smote": "made",
+    "smotenc": "made",
     "imblearn.over_sampling.RandomOverSampler": "made",
     "imblearn.over_sampling.ADASYN": "made",
     "imblearn.combine.SMOTEENN": "made",
@@ -83,6 +85,62 @@ def test_an_over_sampler_adds_what_it_adds_by_hand():
     assert np.array_equal(sample.added.X, by_hand[len(X) :])
     assert np.array_equal(sample.added.y, labels[len(X) :])
     assert (sample.n_added, sample.n_added_pos) == (sample.n_neg - sample.n_pos,) * 2
+
+
+def claims(n=300, seed=0):
+    """Return a table of two numbers and two texts, one of seven values of which two are rare."""
+    rng, y = np.random.default_rng(seed), np.where(np.arange(n) % 6 == 0, 1, -1).astype(np.int8)
+    shares = np.array([0.3, 0.3, 0.2, 0.1, 0.08, 0.01, 0.01])
+    columns = {
+        "amount": rng.normal(size=n) + (y > 0),
+        "place": rng.choice(list("abcdefg"), n, p=shares),
+        "age": rng.normal(size=n),
+        "paid": rng.choice(["yes", "no", None], n),
+    }
+    return Table(pd.DataFrame(columns), y)
+
+
+@pytest.mark.parametrize("sparse_from", [1, 2**25])
+def test_smotenc_takes_each_text_whole_whatever_columns_its_rare_values_share(sparse_from, monkeypatch):
+    monkeypatch.setattr(preprocess, "DENSE_BYTES", sparse_from)
+    monkeypatch.setattr(preprocess, "SPARSE_SHARE", 1.0)
+    table, whole = claims(), config("smotenc")
+    (split, *_) = make_splits(table.y, 3, 1, seed=0)
+    settings = whole.preprocessing.model_copy(update={"max_categories": 4})
+    sample = draw_sample(table, split, whole.methods[0], settings, 7)
+    assert one_hot_blocks(sample.preprocessing) == ((2, 6), (6, 9))  # of place b, c, a and the rest; no, yes, missing
+    names = sample.preprocessing.get_feature_names_out()
+    assert [name.partition("__")[2].partition("_")[0] for name in names] == [
+        "amount",
+        "age",
+        *["place"] * 4,
+        *["paid"] * 3,
+    ]
+    assert sparse.issparse(sample.added.X) == (sparse_from == 1)
+    made, plain = (X.toarray() if sparse_from == 1 else X for X in (sample.added.X, drawn(table, "smote")[1].added.X))
+    assert len(made) == sample.n_neg - sample.n_pos and (sample.added.y > 0).all()
+    assert set(np.unique(made[:, 2:])) == {0.0, 1.0}
+    assert (made[:, 2:6].sum(axis=1) == 1.0).all() and (made[:, 6:].sum(axis=1) == 1.0).all()
+    assert not set(np.unique(plain[:, 2:])) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize(("columns", "blocks"), [(["place", "paid"], ((0, 7), (7, 10))), (["amount", "age"], ())])
+def test_smotenc_does_without_numbers_or_texts(columns, blocks):
+    table = claims()
+    _, sample = drawn(Table(table.X[columns], table.y), "smotenc")
+    assert one_hot_blocks(sample.preprocessing) == blocks
+    assert sample.n_added == sample.n_neg - sample.n_pos
+    if blocks:
+        assert set(np.unique(sample.added.X)) == {0.0, 1.0}
+
+
+def test_smotenc_says_which_scale_it_cannot_do_with():
+    table, whole = claims(), config("smotenc", scale="unit_rows")
+    (split, *_) = make_splits(table.y, 3, 1, seed=0)
+    with pytest.raises(
+        ValueError, match=r"one-hot columns from 2 up to 9.* Leave out what scales rows, such as unit_r"
+    ):
+        draw_sample(table, split, whole.methods[0], whole.preprocessing.settled("unit_rows"), 7)
 
 
 def test_rows_are_told_apart_where_the_sampler_does_not_tell_and_rows_are_copies():
