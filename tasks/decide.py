@@ -79,7 +79,7 @@ class Rules(Strict):
     # The same of the rows alone that have come since, or what chance makes of so few: a batch of another kind is to be
     # seen, seasons and batches that differ a little are to pass. Normal scores that move by 1.35 standard deviations.
     max_ks_new: float | None = Field(default=0.5, ge=0, le=1, strict=True)
-    min_positives: int = Field(default=10, ge=1, strict=True)  # among the held-out rows
+    min_positives: int = Field(default=10, ge=1, strict=True)  # among the held-out rows, and as many negatives
     data_checks: tuple[str, ...] = LEAKS  # findings that stop a promotion: their kinds, or warning, or info
 
     @field_validator("data_checks")
@@ -195,23 +195,25 @@ def _data_checks(rules: Rules, findings: Sequence[Finding]) -> Judged:
     return Judged("data_checks", not stopping, float(len(stopping)), 0.0, reason)
 
 
-def positives(y: np.ndarray, groups: np.ndarray | None) -> tuple[int, str]:
+def positives(y: np.ndarray, groups: np.ndarray | None, called: str = "positive") -> tuple[int, str]:
     """Return how many positive rows, or groups that have some, there are; and that in words."""
     n_pos = int((y > 0).sum())
     if groups is None:
-        return n_pos, f"{n_pos:,} positive ones"
+        return n_pos, f"{n_pos:,} {called} ones"
     found = len(np.unique(groups[y > 0]))
-    return found, f"{n_pos:,} positive ones of {found:,} group{'s' * (found != 1)}"
+    return found, f"{n_pos:,} {called} ones of {found:,} group{'s' * (found != 1)}"
 
 
 def _scorable(
     rules: Rules, y: np.ndarray, challenger: Contender, champion: Contender | None, groups: np.ndarray | None
 ) -> Iterator[Judged]:
     n_pos, least = int((y > 0).sum()), rules.min_positives
-    found, told = positives(y, groups)
-    groups_too = "" if groups is None else " groups"
-    reason = f"The held-out rows include {told}, at least {least:,}{groups_too} are asked for."
-    yield Judged("min_positives", found >= least, float(found), float(least), reason)
+    (found, told), (others, negative) = positives(y, groups), positives(-y, groups, "negative")
+    asked = f"at least {least:,}{'' if groups is None else ' groups'}"
+    if others < min(found, least):  # the negative class is the rarer one
+        told, asked = f"{told} and {negative}", f"{asked} of either class"
+    reason = f"The held-out rows include {told}, {asked} are asked for."
+    yield Judged("min_positives", min(found, others) >= least, float(min(found, others)), float(least), reason)
     rarer = min(n_pos, len(y) - n_pos)
     reason = f"The held-out rows are {n_pos:,} positive and {len(y) - n_pos:,} negative ones"
     reason += "." if rarer else ": without both classes no model can be judged."
@@ -252,10 +254,10 @@ def _min_gmean(rules: Rules, y: np.ndarray, challenger: Contender) -> Judged:
 def _label_polarity(rules: Rules, y: np.ndarray, champion: Contender, groups: np.ndarray | None) -> Judged:
     """Refuse rows that the champion ranks backwards, beyond chance: their labels are the other way round.
 
-    One row of a class has no variance; there the AUC itself counts.
+    One row of a class, or one group, has no variance, and tells nothing of that.
     """
     area, variance = delong(y, champion.scores, groups)[:2]
-    high = area if math.isnan(variance) else min(1.0, area + _z(rules) * math.sqrt(variance))
+    high = 1.0 if math.isnan(variance) else min(1.0, area + _z(rules) * math.sqrt(variance))
     was_backwards = champion.earlier_auc is not None and champion.earlier_auc <= 0.5
     flipped = high < 0.5 and not was_backwards
     then = "" if champion.earlier_auc is None else f" (at its own time {champion.earlier_auc:.4f})"

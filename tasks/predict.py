@@ -190,8 +190,9 @@ def bring_model(client: MlflowClient, source: Source, trusted: tuple[str, ...] =
         promised = source.tags.get(f"{registry.PREFIX}model_sha256")
         with store.artifact_folder(source.uri) as folder:
             if promised and registry.folder_sha256(folder) != promised:
+                got = "others" if folder.is_dir() and any(folder.iterdir()) else "none"
                 raise NotAsRecorded(
-                    f"Expected the files of {source.name} as registered, got others. Run `aucflow audit verify`, which "
+                    f"Expected the files of {source.name} as registered, got {got}. Run `aucflow audit verify`, which "
                     "tells them."
                 )
             return load_ranker(folder, trusted)

@@ -319,11 +319,17 @@ def split(
     table, rows = load(dataset), all_rows(dataset, held_out, grouped).train
     inside = table if len(rows) == len(table.y) else table.rows(rows)
     if n_rare(inside.y) < folds:  # of the whole data `check` has made sure
+        with_them = " and what is kept together with them" if grouped or table.groups is not None else ""
+        remedies = [
+            "fewer folds" if n_rare(inside.y) > 1 else "",
+            "a smaller held_out",
+            "a shorter gap" if table.gap else "",
+            "less that is kept together" if with_them else "",
+        ]
         raise BadInput(
-            f"{dataset.name}: expected at least {folds} rows in each class beside the {held_out.share:.0%} held out "
-            f"and what is kept together with them{', or in the gap before them' if table.gap else ''}, got "
-            f"{(inside.y > 0).sum()} positive and {(inside.y < 0).sum()} negative. Use fewer folds, "
-            f"{'a shorter gap, ' if table.gap else ''}or keep less together."
+            f"{dataset.name}: expected at least {folds} rows in each class beside the {held_out.share:.0%} held out"
+            f"{with_them}{', or in the gap before them' if table.gap else ''}, got {(inside.y > 0).sum()} positive and "
+            f"{(inside.y < 0).sum()} negative. Use {', '.join(filter(None, remedies))} or more data."
         )
     together = kept_together(inside, grouped)
     try:

@@ -250,6 +250,11 @@ class TestGroups:
         assert (
             not refused.promote and "240 positive ones of 40 groups, at least 50 groups are asked for" in refused.reason
         )
+        refused = decide(rules, np.where(patients < 170, 1, y), contender(a), None, groups=patients)
+        assert not refused.promote and (
+            "1,020 positive ones of 170 groups and 180 negative ones of 30 groups, at least 50 groups of either class "
+            "are asked for" in refused.reason
+        )
         alone = decide(Rules(**LENIENT), y, contender(a), contender(a), groups=np.where(y > 0, -1, patients))
         assert "two held-out groups of each class" in of(alone, "non_inferiority").reason
 
@@ -264,6 +269,18 @@ class TestLabelPolarity:
         assert "(at its own time 0.8500)" in judged.reason
         # all else speaks for it: a champion that ranks backwards is easily beaten
         assert [one.rule for one in decision.judged if not one.passed] == ["label_polarity"]
+
+    @pytest.mark.parametrize("n_neg", [1, 9, 10])
+    def test_so_many_negatives_are_asked_for_where_they_are_the_rarer_class(self, n_neg):
+        y = np.repeat([1, -1], [30, n_neg])
+        judged = of(decide(Rules(), y, contender(y), None), "min_positives")
+        assert (judged.passed, judged.value) == (n_neg >= 10, n_neg)
+        assert judged.reason == (
+            "The held-out rows include 30 positive ones, at least 10 are asked for."
+            if n_neg == 10
+            else f"The held-out rows include 30 positive ones and {n_neg} negative ones, at least 10 of either class "
+            "are asked for."
+        )
 
     def test_a_champion_without_an_error_is_flipped_to_an_auc_of_nothing(self):
         y = np.repeat([1, -1], 10)
@@ -281,11 +298,13 @@ class TestLabelPolarity:
         decision = decide(Rules(**LENIENT), y, contender(y), contender(-y, earlier_auc=0.1))
         assert of(decision, "label_polarity").passed and decision.promote
 
-    def test_with_one_positive_the_auc_itself_counts(self):
-        y = np.repeat([1, -1], [1, 9])
-        for side in (1, -1):
-            judged = of(decide(Rules(**LENIENT), y, contender(y), contender(side * y)), "label_polarity")
-            assert (judged.passed, judged.value) == ((True, 1.0) if side > 0 else (False, 0.0))
+    @pytest.mark.parametrize("rare", [1, -1])
+    def test_one_row_of_a_class_tells_nothing_of_it_and_no_more_of_the_challenger(self, rare):
+        y = rare * np.repeat([1, -1], [1, 9])
+        decision = decide(Rules(**LENIENT), y, contender(y), contender(-y))
+        judged = of(decision, "label_polarity")
+        assert judged.passed and "confidence at most 1.0000: there is no sign" in judged.reason
+        assert not decision.promote and decision.reason == of(decision, "non_inferiority").reason
 
 
 class TestAbsoluteRules:

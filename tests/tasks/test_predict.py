@@ -584,6 +584,8 @@ class TestModel:
             bring_model(client, replace(source, tags={"aucflow.model_sha256": "0" * 64}))
         with pytest.raises(RunFailed, match="aucflow audit verify"):
             bring_model(client, replace(source, uri=source.uri + "-gone", tags={}))
+        with pytest.raises(NotAsRecorded, match="as registered, got none"):
+            bring_model(client, replace(source, uri=source.uri + "-gone"))
 
     def test_only_trusted_types_are_built_whatever_the_model_says_of_itself(self, trained, tmp_path):
         _, model = trained

@@ -1,5 +1,7 @@
 """Which rows test, and which are held out: divisions that hold whatever is done to the file around a row."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -202,7 +204,18 @@ class TestSplit:
         assert any(
             "among the 25% held out" in message and "Raise validation.held_out" in message for message in refused
         )
-        assert any("beside the 25% held out" in message and "Use fewer folds" in message for message in refused)
+        assert any("beside the 25% held out, got" in message and "Use fewer folds, a" in message for message in refused)
+
+    def test_fewer_folds_than_two_are_no_remedy(self, tmp_path):
+        pd.DataFrame({"a": range(40), "fraud": ["yes"] * 3 + ["no"] * 37}).to_csv(tmp_path / "few.csv", index=False)
+        few, refused = convert.fn(download.fn("few", str(tmp_path / "few.csv")), ConversionRule("fraud")), []
+        for seed in range(30):  # some of which hold out all positives but one
+            try:
+                split.fn(few, 2, 1, 0, False, HeldOut.of(0.25, seed))
+            except BadInput as error:
+                refused.append(str(error))
+        words = r"beside the 25% held out, got 1 positive and \d+ negative\. Use a smaller held_out or more data\.$"
+        assert any(re.search(words, message) for message in refused)
 
 
 CONFIG = ExperimentConfig.model_validate(
