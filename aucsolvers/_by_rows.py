@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from aucsolvers._rows import zeros_in_lines
+from aucsolvers._jit import kernel
+from aucsolvers._rows import as_rows, zeros_in_lines
 from aucsolvers.svm import descend_with_free_bias
 
 NEAR = 0.01  # the kink, in units of the margin: pairs of outliers that are rows of their own
@@ -232,10 +233,27 @@ def _overloaded(of_few, of_many, most_few, most_many):
 
 def _with_bias(few, many):
     """Return all rows, the few first, with a column of ones behind; dense rows are filled up to whole cache lines."""
+    (n_few, d), n_many = few.shape, many.shape[0]
     if sparse.issparse(few):
-        rows = sparse.vstack([few, many], format="csr")
-        return sparse.hstack([rows, np.ones((rows.shape[0], 1))], format="csr")
-    (n_few, d), n_many = few.shape, len(many)
+        # where SciPy would hold four copies at a time
+        size = few.nnz + many.nnz + n_few + n_many
+        rows = np.empty(size), np.empty(size, few.indices.dtype), np.zeros(n_few + n_many + 1, few.indptr.dtype)
+        _append_with_bias(as_rows(few), 0, d, *rows)
+        _append_with_bias(as_rows(many), n_few, d, *rows)
+        return sparse.csr_array(rows, shape=(n_few + n_many, d + 1))
     rows = zeros_in_lines(n_few + n_many, d + 8 - d % 8)
     rows[:n_few, :d], rows[n_few:, :d], rows[:, d] = few, many, 1.0
     return rows
+
+
+@kernel()
+def _append_with_bias(csr, first, column, data, indices, indptr):
+    """Copy rows to row ``first`` and those after it, each with a 1 in that column behind."""
+    values, columns, starts = csr
+    for i in range(starts.size - 1):
+        place = indptr[first + i]
+        for e in range(starts[i], starts[i + 1]):
+            data[place], indices[place] = values[e], columns[e]
+            place += 1
+        data[place], indices[place] = 1.0, column
+        indptr[first + i + 1] = place + 1

@@ -652,7 +652,8 @@ class _Run:
             scale = best_multiple(margins, problem.cost, problem.squared, square, along, gap)
             w, scores = scale * w, scale * scores
             loss, gap = loss_and_gap(scale * margins, alpha, problem.cost, problem.squared)
-        gap += 0.5 * float(np.sum((w - w_of_alpha) ** 2))  # eq. 1 below
+        with np.errstate(over="ignore", invalid="ignore"):  # rows may have any scale
+            gap += 0.5 * float(np.sum((w - w_of_alpha) ** 2))  # eq. 1 below
         objective = problem.norm_and_linear_term(w) + loss
         rounding = 0.0 if problem.squared else problem.rounding_of_losses(problem.y * scores, w)
         self.point, self.certified_at = _Point(alpha, w, objective, gap, rounding), self.updates

@@ -213,7 +213,7 @@ class ZOVR(MarginMeanScorer):
 
     The same integer ``random_state`` gives the same bits on the same machine and library versions. Dense and sparse
     rows see the same draws; rounding grows from step to step, as the estimates bend sharply at the hinge's kink, so
-    that their answers may differ by some 1e-4 of F: far less than the certificate.
+    that their answers may differ by some 1e-4 of F, or by what some rounds more make: less than the certificate.
 
     References
     ----------

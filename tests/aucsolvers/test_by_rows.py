@@ -36,6 +36,18 @@ def with_twins(n_twins=3, **given):
     return sparse.csr_array(sparse.vstack([X, X[twins]])), np.append(y, -y[twins])
 
 
+@pytest.mark.parametrize("d", [7, 4000])
+def test_a_bias_is_appended_as_scipy_would(d):
+    rng = np.random.default_rng(d)
+    few, many = (sparse.random_array((n, d), density=0.01, format="csr", rng=rng) for n in (5, 60))
+    rows = module._with_bias(few, many)
+    stacked = sparse.hstack([sparse.vstack([few, many]), np.ones((65, 1))], format="csr")
+    assert rows.shape == (65, d + 1) and rows.has_canonical_format
+    assert (rows.data.dtype, rows.indices.dtype) == (np.float64, few.indices.dtype)
+    for own, theirs in zip(*((X.data, X.indices, X.indptr) for X in (rows, stacked)), strict=True):
+        assert np.array_equal(own, theirs)
+
+
 def pair_differences(X, y):
     X = X.toarray() if sparse.issparse(X) else X
     return (X[y > 0][:, None, :] - X[y < 0][None, :, :]).reshape(-1, X.shape[1])

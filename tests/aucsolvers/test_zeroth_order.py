@@ -346,6 +346,14 @@ def test_rows_of_any_scale_are_told_apart(recwarn, lam2, size):
     assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]
 
 
+def test_the_exact_bound_of_huge_rows_comes_without_words_of_numpy(recwarn):
+    rng = np.random.default_rng(11)
+    X, y = rng.normal(size=(60, 4)), np.arange(60) < 15
+    model = ZOVR(lam2=0.01, threshold="zero", certify=True, max_iter=200, random_state=0).fit(1e100 * X, y)
+    assert model.status_ == "converged"
+    assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]
+
+
 @pytest.mark.parametrize("averaged", [True, False])
 def test_how_many_rounds_a_call_of_the_kernel_makes_changes_nothing(monkeypatch, averaged):
     X, y = overlapping()
