@@ -237,7 +237,8 @@ def _with_bias(few, many):
     if sparse.issparse(few):
         # where SciPy would hold four copies at a time
         size = few.nnz + many.nnz + n_few + n_many
-        rows = np.empty(size), np.empty(size, few.indices.dtype), np.zeros(n_few + n_many + 1, few.indptr.dtype)
+        index = few.indices.dtype if size < 2**31 else np.int64
+        rows = np.empty(size), np.empty(size, index), np.zeros(n_few + n_many + 1, index)
         _append_with_bias(as_rows(few), 0, d, *rows)
         _append_with_bias(as_rows(many), n_few, d, *rows)
         return sparse.csr_array(rows, shape=(n_few + n_many, d + 1))

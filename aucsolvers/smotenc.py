@@ -1,14 +1,19 @@
 """SMOTE-NC for rows whose categories are one-hot encoded already."""
 
+from numbers import Integral
 from operator import index
 from typing import ClassVar
 
 import numpy as np
 from imblearn.over_sampling import SMOTE, SMOTEN, SMOTENC
 from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from aucsolvers._over_sampler import OverSampler
+from aucsolvers._params import check_count
 from aucsolvers._rows import FLOATS, stored_once
+
+SMALLEST = 1e-3  # spread of numbers: of much smaller ones SMOTENC's votes would all be ties
 
 
 class OneHotSMOTENC(OverSampler):
@@ -17,7 +22,9 @@ class OneHotSMOTENC(OverSampler):
     SMOTE makes a row between a minority row and one of its k nearest neighbours in the minority; between two one-hot
     codes there are fractions of categories. SMOTE-NC takes of each category the one that most of the k neighbours have,
     and in distances counts two that differ as the median standard deviation of the minority's numbers. What is drawn is
-    drawn by imbalanced-learn: its SMOTENC, its SMOTEN where all columns are categories', its SMOTE where none is.
+    drawn by imbalanced-learn: by its SMOTENC, by its SMOTE where no column is a category's, and by its SMOTEN where all
+    are; there distances are of values (Cost and Salzberg), a row is a neighbour of itself, and of equally frequent
+    categories the first is taken.
 
     Parameters
     ----------
@@ -27,8 +34,11 @@ class OneHotSMOTENC(OverSampler):
         As for imbalanced-learn's SMOTE.
     sampling_strategy : float, str, dict or callable, default="auto"
         How many rows to make, as for imbalanced-learn's over-samplers; "auto" makes all classes equally large.
-    random_state : None, int or RandomState, default=None
-        Draws rows, neighbours and, of equally frequent categories, one.
+    max_bytes : int, default=2 * 1024**3
+        Most memory beside the rows returned: 8 bytes for each new row, neighbour and column or, where all columns are
+        categories', 16 m^2 for the m rows of a class that grows. Refused before anything is computed.
+    random_state : None, int, RandomState or Generator, default=None
+        Draws rows, neighbours and, beside numbers, one of equally frequent categories.
 
     Attributes
     ----------
@@ -38,15 +48,14 @@ class OneHotSMOTENC(OverSampler):
     Raises
     ------
     ValueError
-        If blocks overlap, are no columns of X or hold anything but one 1 in a row, or a class that is to grow has no
-        more rows than k_neighbors.
+        If blocks overlap, are no columns of X or hold anything but one 1 in a row, a class that is to grow has no more
+        rows than k_neighbors, or max_bytes is too little.
 
     Notes
     -----
     Numbers are taken as they are: scale them *before* the sampler. The input's rows come first, as they were; dense
     stays dense, CSR stays CSR, float32 stays float32; of a frame, columns of whole numbers, booleans or categories
-    become float64, as an array does. Cost: a neighbour search among the rows of each class that grows. Memory beside
-    the rows returned: 8 bytes for each new row, neighbour and column.
+    become float64, as an array does. Cost: a neighbour search among the rows of each class that grows.
 
     References
     ----------
@@ -65,41 +74,86 @@ class OneHotSMOTENC(OverSampler):
     ((16, 4), [0.0, 1.0], [1.0, 1.0, 1.0, 1.0])
     """
 
-    _parameter_constraints: ClassVar = SMOTE._parameter_constraints | {"blocks": "no_validation"}
+    # SMOTE's list for random_state knows no Generator: as_generator refuses what is none
+    _parameter_constraints: ClassVar = {k: v for k, v in SMOTE._parameter_constraints.items() if k != "random_state"}
 
-    def __init__(self, blocks=(), *, k_neighbors=5, sampling_strategy="auto", random_state=None):
+    def __init__(self, blocks=(), *, k_neighbors=5, sampling_strategy="auto", max_bytes=2 * 1024**3, random_state=None):
         super().__init__(sampling_strategy=sampling_strategy)
         self.blocks = blocks
         self.k_neighbors = k_neighbors
+        self.max_bytes = max_bytes
         self.random_state = random_state
 
+    def check_parameters(self):
+        """Raise ValueError if a parameter has a value that no data could go with."""
+        check_count("max_bytes", self.max_bytes)
+
     def _fit_resample(self, X, y):
+        self.check_parameters()
         X = X if X.dtype in FLOATS else X.astype(np.float64)
         rows = stored_once(X.tocsr()) if sparse.issparse(X) else X
         blocks = self._checked_blocks(rows)
         of_categories = [np.arange(start, stop) for start, stop in blocks]
-        numbers = np.setdiff1d(np.arange(X.shape[1]), np.concatenate([[], *of_categories]))
+        of_numbers = np.setdiff1d(np.arange(X.shape[1]), np.concatenate([[], *of_categories]))
+        self._refuse_few(y)
+        self._refuse_large(X, y, len(of_numbers))
+        numbers = rows[:, of_numbers]
+        factor = _magnifying(numbers, y, self._growing()) if blocks and len(of_numbers) else 1.0
         codes = [np.ravel(rows[:, columns].argmax(axis=1)) for columns in of_categories]
-        out, labels = self._smote(len(numbers), len(codes)).fit_resample(_beside(rows[:, numbers], codes), y)
+        smote = self._smote(len(of_numbers), len(codes))
+        out, labels = smote.fit_resample(_beside((factor * numbers).astype(X.dtype, copy=False), codes), y)
         made = out[len(y) :]
-        parts = [made[:, : len(numbers)]]
-        for place, columns in enumerate(of_categories, start=len(numbers)):
+        parts = [(made[:, : len(of_numbers)] / factor).astype(X.dtype, copy=False)]
+        for place, columns in enumerate(of_categories, start=len(of_numbers)):
             code = made[:, [place]].toarray() if sparse.issparse(made) else made[:, [place]]
             parts.append((code == np.arange(len(columns))).astype(X.dtype))
-        places = np.argsort(np.concatenate([numbers, *of_categories]))
+        places = np.argsort(np.concatenate([of_numbers, *of_categories]))
         if sparse.issparse(X):
             parts = [sparse.csr_matrix(part) for part in parts]  # SciPy stacks no dense ones alone
             return sparse.vstack([X, sparse.hstack(parts, format="csr")[:, places]], format=X.format), labels
         return np.vstack([X, np.hstack(parts)[:, places]]), labels
 
+    def _growing(self):
+        """Return how many rows are to be made of each class that grows."""
+        return {label: count for label, count in self.sampling_strategy_.items() if count > 0}
+
+    def _neighbours(self):
+        return self.k_neighbors if isinstance(self.k_neighbors, Integral) else self.k_neighbors.n_neighbors - 1
+
     def _smote(self, n_numbers, n_categories):
         """Return imbalanced-learn's sampler for rows of so many numbers, followed by so many codes of categories."""
-        options = {name: getattr(self, name) for name in ("sampling_strategy", "random_state", "k_neighbors")}
+        options = {"sampling_strategy": self.sampling_strategy, "k_neighbors": self.k_neighbors}
+        if isinstance(self.random_state, np.random.Generator):
+            options["random_state"] = int(self.random_state.integers(2**31))
+        else:
+            options["random_state"] = self.random_state
         if n_categories == 0:
             return SMOTE(**options)
         if n_numbers == 0:
             return SMOTEN(**options)
         return SMOTENC(list(range(n_numbers, n_numbers + n_categories)), **options)
+
+    def _refuse_few(self, y):
+        for label in self._growing():
+            n = np.count_nonzero(y == label)
+            if n <= self._neighbours():
+                raise ValueError(
+                    f"Expected more than k_neighbors={self._neighbours()} rows of a class that is to grow, got {n} of "
+                    f"class {np.asarray(label).item()!r}. Lower k_neighbors."
+                )
+
+    def _refuse_large(self, X, y, n_numbers):
+        for label, count in self._growing().items():
+            n, width = np.count_nonzero(y == label), X.shape[1]
+            if n_numbers == width:
+                continue
+            needed = 8 * width * (n + count * self._neighbours()) if n_numbers else 16 * n**2
+            if needed > self.max_bytes:
+                raise ValueError(
+                    f"Expected to need at most max_bytes={self.max_bytes} bytes, got {needed} for {n} rows of class "
+                    f"{np.asarray(label).item()!r}, {count} to be made of {width} columns. Raise max_bytes, make fewer "
+                    "rows (sampling_strategy), or under-sample the majority instead (GeometricUnderSampler)."
+                )
 
     def _checked_blocks(self, X):
         """Return the blocks as pairs of int, ascending, or raise a ValueError."""
@@ -119,9 +173,30 @@ class OneHotSMOTENC(OverSampler):
             if not (((entries == 0.0) | (entries == 1.0)).all() and (np.ravel(block.sum(axis=1)) == 1.0).all()):
                 raise ValueError(
                     f"Expected one-hot columns from {start} up to {stop}, got rows that are not 0 but for one 1. Leave "
-                    "out what scales rows, such as unit_rows."
+                    "out what scales rows, such as unit_rows, and let each block be one category's."
                 )
         return blocks
+
+
+def _magnifying(numbers, y, labels):
+    """Return a power of two that makes the numbers' spread no smaller than SMALLEST, where they can be multiplied so.
+
+    SMOTENC takes counts of neighbours for equal that differ by less than 1e-8 in units of that spread.
+    """
+    spreads = [_median_deviation(numbers[y == label]) for label in labels]
+    spread = min((spread for spread in spreads if spread > 0.0), default=SMALLEST)
+    if spread >= SMALLEST:
+        return 1.0
+    largest = float(abs(numbers).max())
+    room = np.sqrt(float(np.finfo(numbers.dtype).max) / numbers.shape[1]) / (4.0 * largest)  # of squared distances
+    return 2.0 ** int(max(0.0, np.floor(np.log2(min(1.0 / spread, room)))))
+
+
+def _median_deviation(numbers):
+    """Return the median of the columns' standard deviations."""
+    numbers = numbers.astype(np.float64, copy=False)  # squares of tiny ones are 0 in float32
+    variances = mean_variance_axis(numbers, axis=0)[1] if sparse.issparse(numbers) else np.var(numbers, axis=0)
+    return float(np.median(np.sqrt(variances)))
 
 
 def _beside(numbers, codes):

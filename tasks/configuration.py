@@ -457,7 +457,8 @@ def _check_params(name: str, entry: catalogue.Entry, params: dict[str, Any]) -> 
     """Refuse parameters that the estimator does not have, and values that it would refuse when fitted."""
     if not params:
         return
-    left_out = {"random_state", *dict(entry.params), *(("estimator",) if entry.is_ours else ())}  # no YAML for that one
+    # of ours no YAML has the one, and the other the preprocessing tells
+    left_out = {"random_state", *dict(entry.params), *(("estimator", "blocks") if entry.is_ours else ())}
     known = tuple(k for k in entry.parameter_names() if k not in left_out)
     others = set() if entry.takes_any_parameter() else set(params) - set(known)
     for key in params:

@@ -210,7 +210,7 @@ def _scorable(
     n_pos, least = int((y > 0).sum()), rules.min_positives
     (found, told), (others, negative) = positives(y, groups), positives(-y, groups, "negative")
     asked = f"at least {least:,}{'' if groups is None else ' groups'}"
-    if others < min(found, least):  # the negative class is the rarer one
+    if others < least:
         told, asked = f"{told} and {negative}", f"{asked} of either class"
     reason = f"The held-out rows include {told}, {asked} are asked for."
     yield Judged("min_positives", min(found, others) >= least, float(min(found, others)), float(least), reason)

@@ -173,18 +173,19 @@ def judge_unseen(past: Past, config: "RetrainConfig", whole: Table, table: Table
     """Tell how many of the held-out rows the champion has not seen, and whether they are enough to compare on."""
     others, y, least = table.rows(np.flatnonzero(unseen)), table.y, config.rules.min_positives
     left, (n_pos, told) = len(others.y), positives(others.y, others.groups)
+    n_neg, negative = positives(-others.y, others.groups, "negative")
     if left == len(y):
         reason = f"{named(past.champion)} was not trained on any of the {left:,} held-out rows."
         return Judged("unseen_rows", True, float(n_pos), 0.0, reason)
-    enough = n_pos >= least and bool((others.y < 0).any())
+    enough = min(n_pos, n_neg) >= least
     verdict = f"Both are judged on the {left:,} others."
     if not enough:
-        verdict = f"The {left:,} others include {told}, at least {least:,} and rows of both classes are needed."
+        verdict = f"The {left:,} others include {told} and {negative}, at least {least:,} of either class are needed."
     reason = (
         f"{named(past.champion)} may have been trained on {len(y) - left:,} of the {len(y):,} held-out rows: "
         f"{_why_others(past, config, whole.times)}. {verdict}"
     )
-    return Judged("unseen_rows", enough, float(n_pos), float(least), reason)
+    return Judged("unseen_rows", enough, float(min(n_pos, n_neg)), float(least), reason)
 
 
 def _why_others(past: Past, config: "RetrainConfig", times: np.ndarray | None) -> str:

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from imblearn.over_sampling import SMOTE, SMOTEN, SMOTENC
 from imblearn.utils.estimator_checks import parametrize_with_checks as parametrize_with_sampler_checks
+from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -83,6 +84,83 @@ def test_a_new_row_has_numbers_between_two_minority_rows_and_the_texts_of_most_n
         assert (np.flatnonzero(row[1:5]).size, np.flatnonzero(row[7:9]).size, row[1:5].sum(), row[7:9].sum()) == (
             1,
         ) * 4
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("size", [1e-30, 1e-9, 1e9])
+def test_numbers_of_any_scale_make_the_same_rows(storage, dtype, size):
+    """SMOTENC takes votes for ties that differ by less than 1e-8 of the numbers' spread, whatever that is."""
+    frame, y = categories()
+    X, unit = one_hot(frame).astype(dtype), 2.0 ** np.round(np.log2(size))
+    small = X.copy()
+    small[:, [0, 5, 6]] *= dtype(unit)
+    expected, out = (OneHotSMOTENC(BLOCKS, random_state=5).fit_resample(storage(rows), y)[0] for rows in (X, small))
+    expected, out = (a.toarray() if sparse.issparse(a) else a for a in (expected, out))
+    assert np.array_equal(out[:, [1, 2, 3, 4, 7, 8]], expected[:, [1, 2, 3, 4, 7, 8]])
+    assert np.array_equal(out[:, [0, 5, 6]], dtype(unit) * expected[:, [0, 5, 6]])
+    assert len(np.unique(out[len(y) :, 1:5], axis=0)) == 3  # of the places that the minority has
+
+
+def test_an_outlier_of_the_majority_makes_no_ties():
+    frame, y = categories()
+    frame.loc[y == 1, "place"] = "e"
+    X = one_hot(frame)
+    X[:, [0, 5, 6]] = (X[:, [0, 5, 6]] + 5.0) / 1e12
+    X[1, [0, 5, 6]] = 1.0
+    made = OneHotSMOTENC(BLOCKS, random_state=0).fit_resample(X, y)[0][len(y) :]
+    assert (made[:, 1] == 1.0).all()
+
+
+def test_numbers_without_a_spread_leave_the_vote_to_the_texts():
+    frame, y = categories()
+    X = one_hot(frame)
+    X[:, [0, 5, 6]] = 3.0
+    made = OneHotSMOTENC(BLOCKS, random_state=0).fit_resample(X, y)[0][len(y) :]
+    assert (made[:, [0, 5, 6]] == 3.0).all() and (made[:, 1:5].sum(axis=1) == 1.0).all()
+
+
+def test_explicit_zeros_and_entries_in_two_parts_are_no_other_rows():
+    frame, y = categories()
+    X = sparse.csr_array(one_hot(frame))
+    rows = X.tocoo()
+    parts = np.concatenate([0.25 * rows.data, 0.75 * rows.data, np.zeros(5)])
+    places = np.tile(rows.coords, 2), np.array([[0, 1, 2, 3, 4], [8, 8, 8, 8, 8]])
+    halves = sparse.coo_array((parts, np.concatenate(places, axis=1)), X.shape)
+    order = np.argsort(halves.coords[0], kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(halves.coords[0], minlength=len(y)))])
+    twice = sparse.csr_array((halves.data[order], halves.coords[1][order], indptr), X.shape)
+    expected, out = (OneHotSMOTENC(BLOCKS, random_state=0).fit_resample(rows, y)[0] for rows in (X, twice))
+    assert_allclose(out.toarray(), expected.toarray(), rtol=1e-15)
+
+
+@pytest.mark.parametrize("seed", [lambda: 3, lambda: np.random.RandomState(3), lambda: np.random.default_rng(3)])
+def test_a_seed_of_any_kind_makes_the_same_rows_again(seed):
+    frame, y = categories()
+    first, second = (OneHotSMOTENC(BLOCKS, random_state=seed()).fit_resample(one_hot(frame), y)[0] for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("label", [1, "rare"])
+def test_more_neighbours_than_there_are_are_refused(label):
+    frame, y = categories()
+    labels = np.where(y == 1, label, 0 if label == 1 else "usual")
+    with pytest.raises(ValueError, match=rf"more than k_neighbors=20 rows .* got 20 of class {label!r}\. Lower k_n"):
+        OneHotSMOTENC(BLOCKS, k_neighbors=20).fit_resample(one_hot(frame), labels)
+    OneHotSMOTENC(BLOCKS, k_neighbors=19).fit_resample(one_hot(frame), labels)
+
+
+@pytest.mark.parametrize(
+    ("columns", "blocks", "needed"),
+    [(range(9), BLOCKS, 8 * 9 * (20 + 120 * 5)), (range(1, 5), ((0, 4),), 16 * 20**2)],
+)
+def test_more_memory_than_max_bytes_is_refused(columns, blocks, needed):
+    frame, y = categories()
+    X = one_hot(frame)[:, list(columns)]
+    with pytest.raises(ValueError, match=f"max_bytes={needed - 1} bytes, got {needed} for 20 rows of class 1, 120 to"):
+        OneHotSMOTENC(blocks, max_bytes=needed - 1).fit_resample(X, y)
+    OneHotSMOTENC(blocks, max_bytes=needed).fit_resample(X, y)
+    OneHotSMOTENC(max_bytes=1).fit_resample(frame[["a", "b", "c"]], y)  # SMOTE itself needs no more than its rows
 
 
 @pytest.mark.parametrize("storage", STORAGES)

@@ -341,7 +341,7 @@ class TestOpponent:
         opponent, _ = meet(model, config(seed=5))
         rule, reason = told(opponent)
         assert rule == "unseen_rows"
-        assert "it held out 25% by seed 0" in reason and "at least 5 and rows of both classes are needed" in reason
+        assert "it held out 25% by seed 0" in reason and "at least 5 of either class are needed" in reason
 
     @pytest.mark.parametrize(
         ("change", "rule", "words"),

@@ -208,14 +208,19 @@ class TestSplit:
 
     def test_fewer_folds_than_two_are_no_remedy(self, tmp_path):
         pd.DataFrame({"a": range(40), "fraud": ["yes"] * 3 + ["no"] * 37}).to_csv(tmp_path / "few.csv", index=False)
-        few, refused = convert.fn(download.fn("few", str(tmp_path / "few.csv")), ConversionRule("fraud")), []
-        for seed in range(30):  # some of which hold out all positives but one
-            try:
-                split.fn(few, 2, 1, 0, False, HeldOut.of(0.25, seed))
-            except BadInput as error:
-                refused.append(str(error))
-        words = r"beside the 25% held out, got 1 positive and \d+ negative\. Use a smaller held_out or more data\.$"
-        assert any(re.search(words, message) for message in refused)
+        few = convert.fn(download.fn("few", str(tmp_path / "few.csv")), ConversionRule("fraud"))
+        for grouped, kept, remedies in (
+            (False, "", "a smaller held_out"),
+            (True, " and what is kept together with them", "a smaller held_out, less that is kept together"),
+        ):
+            refused = []
+            for seed in range(30):  # some of which hold out all positives but one
+                try:
+                    split.fn(few, 2, 1, 0, grouped, HeldOut.of(0.25, seed))
+                except BadInput as error:
+                    refused.append(str(error))
+            words = rf"held out{kept}, got 1 positive and \d+ negative\. Use {remedies} or more data\.$"
+            assert any(re.search(words, message) for message in refused)
 
 
 CONFIG = ExperimentConfig.model_validate(

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from imblearn.combine import SMOTEENN
 from imblearn.over_sampling import SMOTE, RandomOverSampler
+from pydantic import ValidationError
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -141,6 +142,15 @@ def test_smotenc_says_which_scale_it_cannot_do_with():
         ValueError, match=r"one-hot columns from 2 up to 9.* Leave out what scales rows, such as unit_r"
     ):
         draw_sample(table, split, whole.methods[0], whole.preprocessing.settled("unit_rows"), 7)
+
+
+def test_smotenc_is_told_of_texts_and_says_which_neighbours_it_lacks():
+    with pytest.raises(ValidationError, match=r"parameters of smotenc out of k_neighbors, max_bytes, .*; got 'blocks'"):
+        config("smotenc", sampler_params={"blocks": [[0, 2]]})
+    with pytest.raises(ValueError, match=r"more than k_neighbors=60 rows .* got 33 of class 1\. Lower k_neighbors"):
+        drawn(claims(), "smotenc", sampler_params={"k_neighbors": 60})
+    theirs, ours = (drawn(claims(), sampler)[1].added.X for sampler in ("aucsolvers.OneHotSMOTENC", "smotenc"))
+    assert np.array_equal(theirs, ours)
 
 
 def test_rows_are_told_apart_where_the_sampler_does_not_tell_and_rows_are_copies():
