@@ -103,6 +103,7 @@ class SummaryRow:
     compile_s: float = 0.0
     kernel: str = "none"
     committee: int = 1
+    tried: int = 0  # candidates of the search that have a score
     error: str | None = None
     auc: Spread | None = None  # on the test folds, like every metric without "train" in its name
     train_auc: Spread | None = None
@@ -188,12 +189,18 @@ def _summary_row(cell: MethodResult) -> SummaryRow:
         average_precision=Spread(*cell.mean_sd("average_precision")),
         kept=_kept(cell),
         chosen=_chosen(cell.models),
+        tried=max((_n_scored(model) for model in cell.models), default=0),
         left_out=_left_out(cell.models),
         gap=fit.certificate if fit else float("nan"),
         status=fit.status if fit else "not fitted",
         threshold_set_on=fit.threshold_set_on if fit else "training",
         found_nothing=(sum(model.found_nothing for model in cell.all_models), len(cell.all_models)),
     )
+
+
+def _n_scored(model: FittedModel) -> int:
+    """Return how many candidates of the search that a model comes of have a score."""
+    return int(np.isfinite(np.array(model.search.get(MEAN, []), dtype=float)).sum())
 
 
 def _worst_fit(models: Sequence[FittedModel]) -> FittedModel | None:
@@ -346,11 +353,25 @@ def _notes(rows: Sequence[SummaryRow]) -> list[Text]:
     for title, size, status in dict.fromkeys((r.title, r.committee, r.status) for r in finished if r.committee > 1):
         certified = "" if status == UNCERTIFIED else "; the certificate is that of its worst member"
         notes.append(f"{title}: a committee of up to {size} candidates{certified}.")
+    notes += _large_committees(finished)
     notes += [f"{title}: {left_out_in_short(left_out)}" for title, left_out in _left_outs(rows)]
     notes += _doubts(rows)
     if (compiling := sum(row.compile_s for row in rows)) >= WORTH_TELLING_S:
         notes.append(f"Besides, {compiling:.0f} s went into compiling kernels; they are kept for the runs to come.")
     return [Text(note, style="yellow") for note in notes]
+
+
+def _large_committees(rows: Sequence[SummaryRow]) -> list[str]:
+    """Return of which methods so many candidates score together that poor ones have to be among them."""
+    large = [
+        (r.title, min(r.committee, r.tried), r.tried) for r in rows if r.committee > 1 and 2 * r.committee > r.tried
+    ]
+    return [
+        f"{title}: its committee takes {size} of the {tried} candidates, poor ones too, and may score worse than the "
+        "best one alone. Take fewer, or search more."
+        for title, size, tried in dict.fromkeys(large)
+        if tried > 1
+    ]
 
 
 def _doubts(rows: Sequence[SummaryRow]) -> list[str]:
@@ -451,6 +472,7 @@ def render_html(result: ExperimentResult) -> str:
         n_methods=len({cell.method for cell in result.results}),
         kernels=sorted({row.kernel for row in rows} - {"none"}),
         committees=sorted({row.committee for row in rows} - {1}),
+        large_committees=_large_committees([row for row in rows if not row.error]),
         left_out=[f"{title}: {left_out_in_short(left_out)}" for title, left_out in _left_outs(rows)],
         has_uncertified=any(row.status == UNCERTIFIED for row in rows),
         calibrated=sorted({cell.probabilities for cell in result.results} - {None}),

@@ -386,6 +386,20 @@ def test_candidates_that_a_search_went_without_are_named_on_console_and_page(cou
     assert not any(row.left_out for row in summary_rows(experiment()))
 
 
+@pytest.mark.parametrize(
+    ("size", "count", "told"), [(5, 9, "5 of the 9"), (5, 3, "3 of the 3"), (5, 10, ""), (5, 1, "")]
+)
+def test_a_committee_of_more_than_half_of_the_candidates_is_told_of(size, count, told):
+    cell = experiment().results[0]
+    search = {"value": [0.1] * (count + 1), "mean": [0.9] * count + [float("nan")], "sd": [0.1] * (count + 1)}
+    models = tuple(replace(model, search=search) for model in cell.models)
+    result = replace(experiment(), results=(replace(cell, models=models, committee=size),))
+    sentence = f"its committee takes {told} candidates, poor ones too, and may score worse than the best one alone"
+    for text in (console_text(result), Reader(render_html(result)).text):
+        assert (sentence in " ".join(text.split())) == bool(told)
+        assert ("its committee takes" in " ".join(text.split())) == bool(told)
+
+
 # --- what may be said ------------------------------------------------------------------------------------------
 
 
