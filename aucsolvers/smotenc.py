@@ -74,7 +74,7 @@ class OneHotSMOTENC(OverSampler):
     ((16, 4), [0.0, 1.0], [1.0, 1.0, 1.0, 1.0])
     """
 
-    # SMOTE's list for random_state knows no Generator: as_generator refuses what is none
+    # SMOTE's list for random_state knows no Generator; what is none either, SMOTE refuses itself
     _parameter_constraints: ClassVar = {k: v for k, v in SMOTE._parameter_constraints.items() if k != "random_state"}
 
     def __init__(self, blocks=(), *, k_neighbors=5, sampling_strategy="auto", max_bytes=2 * 1024**3, random_state=None):
@@ -179,7 +179,7 @@ class OneHotSMOTENC(OverSampler):
 
 
 def _magnifying(numbers, y, labels):
-    """Return a power of two that makes the numbers' spread no smaller than SMALLEST, where they can be multiplied so.
+    """Return 1, or where the numbers' spread is below SMALLEST, a power of two that makes it about 1, or as can be.
 
     SMOTENC takes counts of neighbours for equal that differ by less than 1e-8 in units of that spread.
     """
