@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from aucsolvers.cells import cell_text
+from aucsolvers.cells import MISSING, cell_text
 from tasks.errors import BadInput, nearest
 from tasks.values import ConversionRule
 
@@ -239,7 +239,7 @@ def _as_text_labels(labels: pd.Series) -> np.ndarray:
     """Return labels as texts that a person would recognise, None where there is none."""
     codes, values = pd.factorize(labels)
     texts = np.empty(len(values) + 1, dtype=object)
-    texts[:-1] = [cell_text(value) for value in values]
+    texts[:-1] = [None if isinstance(v, str) and v.strip() in MISSING else cell_text(v) for v in values]
     return texts[codes]  # code -1, missing, is the last entry: None
 
 

@@ -34,6 +34,7 @@ from tasks.values import ConversionRule, Dataset, Layout, Provenance, RawFile, T
 TELLS = {"group": "which rows stay together", "time": "which rows are later"}
 TITLE = 20  # rows, at most, that a report may have above its table
 SMALLEST = 1e-150  # of a column's largest number: the square of a smaller one is 0, or about to be
+LARGEST = 1e150  # squares of larger numbers, summed over rows, are infinite
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         groups, times = None, None
         classes = _sparse_classes(raw_table, rule, raw.path.name)
         X, dropped, set_aside, renamed = canonical(raw_table.X), (), (), {}
-        _refuse_tiny_features(X, raw_table.index_base or 0, raw.path.name)
+        _refuse_unscalable_features(X, raw_table.index_base or 0, raw.path.name)
         layout = Layout(index_base=raw_table.index_base)
     kept = classes.y != 0
     y = classes.y if kept.all() else classes.y[kept]
@@ -355,21 +356,26 @@ def _features(
         raise only_empty(file)
     for name in dropped:
         del columns[name]
-    _refuse_tiny(columns, file)
+    _refuse_unscalable(columns, file)
     return pd.DataFrame(columns), dropped
 
 
-def _refuse_tiny(columns: dict[str, np.ndarray], file: str) -> None:
-    """Refuse a column whose numbers are all so small that their squares are 0: no scaling tells them apart."""
+def _refuse_unscalable(columns: dict[str, np.ndarray], file: str) -> None:
+    """Refuse a column whose numbers are all so small that their squares are 0, or that has so large ones: infinite."""
     for name, values in columns.items():
         largest = 0.0 if values.dtype == object else float(max(np.nanmax(values), -np.nanmin(values)))
         if 0.0 < largest < SMALLEST:
             raise too_small_numbers(f"column '{name}'", largest, file)
+        if largest > LARGEST:
+            raise too_large_numbers(f"column '{name}'", largest, file)
 
 
-def _refuse_tiny_features(X: csr_matrix, base: int, file: str) -> None:
-    """Refuse a feature of sparse rows whose numbers are all so small."""
+def _refuse_unscalable_features(X: csr_matrix, base: int, file: str) -> None:
+    """Refuse a feature of sparse rows whose numbers are all so small, or that has so large ones."""
     sizes = np.abs(X.data)
+    if sizes.max(initial=0.0) > LARGEST:
+        place = sizes.argmax()
+        raise too_large_numbers(feature_name(int(X.indices[place]), base), float(sizes[place]), file)
     if sizes.min(initial=SMALLEST) < SMALLEST:
         largest = np.zeros(X.shape[1])
         np.maximum.at(largest, X.indices, sizes)
@@ -383,6 +389,14 @@ def too_small_numbers(column: str, largest: float, file: str) -> BadInput:
         f"{file}: expected numbers that can be scaled in {column}, got none beyond {largest:.3g}, whose square is 0. "
         "Multiply them, or leave the column out"
         + (" with --drop (drop, in a config)." if column.startswith("column") else " of the file.")
+    )
+
+
+def too_large_numbers(column: str, largest: float, file: str) -> BadInput:
+    """Return the error for a column with numbers too large to be scaled."""
+    return BadInput(
+        f"{file}: expected numbers that can be scaled in {column}, got {largest:.3g}, whose square is infinite. Divide "
+        "them, or leave the cell empty where it stands for a missing value."
     )
 
 

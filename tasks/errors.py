@@ -1,6 +1,7 @@
 """The ways in which a run ends badly, kept apart because their exit codes differ."""
 
 import re
+import unicodedata
 from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
@@ -57,4 +58,11 @@ def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:
         return ""
     # of equally near ones that with the same beginning
     best = max(matches, key=lambda k: (SequenceMatcher(None, k, given).ratio(), k[:1] == given[:1]))
+    if lower[best] != name and _as_seen(lower[best]) == _as_seen(str(name)):
+        return f" Did you mean {lower[best]!a}? They look alike and are other characters: {str(name)!a}."
     return f" Did you mean '{lower[best]}'?"
+
+
+def _as_seen(name: str) -> str:
+    """Return a name without what cannot be seen of its spelling: how accents are put on, characters without a width."""
+    return "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from typing import IO, Any
 
 from filelock import FileLock, Timeout
@@ -242,9 +243,12 @@ def undecodable(name: str, encoding: str, line: int, byte: int) -> BadInput:
     """Return the error for a byte that is no text."""
     if encoding == "utf-16":
         return BadInput(f"{name}: expected UTF-16 text, as its mark says, got broken pairs of bytes. Write it again.")
+    known = (
+        "CP1252" if 0x80 <= byte <= 0x9F else "LATIN1"
+    )  # where the one has letters and quotes, the other has nothing
     return BadInput(
-        f"{name}, line {line}: expected UTF-8 text, got byte 0x{byte:02x}. "
-        f"Convert the file, for example: iconv -f LATIN1 -t UTF-8 {name} > utf8-{name}"
+        f"{name}, line {line}: expected UTF-8 text, got byte 0x{byte:02x}. Convert the file, for example: "
+        f"iconv -f {known} -t UTF-8 {quote(name)} > {quote(f'utf8-{name}')}"
     )
 
 

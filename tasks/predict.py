@@ -134,7 +134,7 @@ def find_model(client: MlflowClient, reference: str) -> Source:
     found = registry.as_registered(store.ledger(), found)
     moved = next((one for one in registry.moved_by_hand(client, store.ledger(), name) if one.subject == wanted), None)
     if moved is not None:
-        raise RunFailed(
+        raise NotAsRecorded(
             f"Expected {wanted} where the ledger left it, got another: {moved.message}. Name a version, such as "
             f"{name}/{found.number}, or `aucflow settle {name} --to ledger` first."
         )

@@ -54,6 +54,7 @@ csv.field_size_limit(2**31 - 1)
 SAMPLE = 200  # records that header and delimiter are judged by
 HEAD = 200_000  # characters that hold them, or one line that is longer
 DOTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")  # 1.234, a number of thousands or one and a bit
+_COMMAS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # 1,234: the same
 _COMMA = re.compile(r"[+-]?([0-9]+|[1-9][0-9]{0,2}(\.[0-9]{3})+),[0-9]+")  # 999,50 and 1.234,50
 _POINT = re.compile(r"[+-]?[0-9]*\.[0-9]+")  # 1.5, but 12.30 may be a time of day, and 1.10 a version
 # 0.123, 1.2345, 12345.6 and 1e-3: what is no time, day or version, and no thousands
@@ -263,7 +264,8 @@ def has_header(sample: list[list[str]]) -> bool:
     """Tell whether the first of these records names the columns.
 
     It does if a column of numbers starts with a text. Where no column tells, it does if all of it are texts, each
-    once and none of them a value further down; or the numbers 0, 1, 2, … that pandas writes for want of names.
+    once and none of them a value further down; or the numbers 0, 1, 2, … that pandas writes for want of names, beside
+    such texts or alone.
     """
     first, rest = [f.strip() for f in sample[0]], sample[1:]
     columns = [[v.strip() for v in column if v.strip() not in MISSING] for column in zip(*rest, strict=True)]
@@ -278,6 +280,9 @@ def has_header(sample: list[list[str]]) -> bool:
         return False  # a gap above numbers is no name where the other cells are numbers too
     if len(first) > 2 and first == [str(i) for i in range(len(first))]:
         return True
+    counted = [f for f in first if f and f not in texts]
+    if texts and len(counted) > 1 and counted == [str(i) for i in range(len(counted))]:  # and the target has a name
+        return not any(f in column for f, column in zip(first, columns, strict=True) if f in texts)
     if len(texts) < len([f for f in first if f]) or len(set(texts)) < len(texts) or "?" in texts:
         return False
     return bool(texts) and not any(f in column for f, column in zip(first, columns, strict=True) if f)
@@ -419,6 +424,8 @@ def _marks(column: pd.Series) -> frozenset[str]:
             found.add("dots")
         elif _POINT.fullmatch(value):
             found.add("point")
+        elif _COMMAS.fullmatch(value):
+            found.add("commas")
         elif _COMMA.fullmatch(value):
             found.add("comma")
         elif not _is_number(value):
@@ -435,18 +442,23 @@ def _has_decimals(numbers: np.ndarray) -> bool:
 
 
 def _has_commas(marks: Marks) -> bool:
-    return any("comma" in found and "words" not in found for found in marks.values())
+    return any(found & {"comma", "commas"} and "words" not in found for found in marks.values())
 
 
 def unclear(marks: Marks) -> frozenset[int]:
     """Return the columns in which nobody can tell what 1.234 is, for they or other numbers have commas, as 999,50.
 
-    Unless it is told by a decimal point: any in the column itself, or one such as 0.123 in the file.
+    Unless it is told by a decimal point: any in the column itself, or one such as 0.123 in the file. So it is with
+    1,234 in a file that has such points, and no comma that is sure to be a decimal one.
     """
     numbers = {i: found for i, found in marks.items() if "words" not in found}
-    if not _has_commas(marks) or any("decimals" in found for found in numbers.values()):
-        return frozenset()
-    return frozenset(i for i, found in numbers.items() if "dots" in found and "point" not in found)
+    told = frozenset[str]().union(*numbers.values())
+    dots, commas = _has_commas(marks) and "decimals" not in told, "comma" not in told and told & {"decimals", "point"}
+    return frozenset(
+        i
+        for i, found in numbers.items()
+        if (dots and "dots" in found and "point" not in found) or (commas and "commas" in found)
+    )
 
 
 def _tidy(column: pd.Series, decimal_comma: bool, is_text: bool) -> pd.Series:
@@ -473,7 +485,8 @@ def unclear_numbers(name: str, file: str) -> BadInput:
     """Return the error for a column of `unclear` marks that has to have numbers."""
     return BadInput(
         f"{file}: expected numbers with one decimal mark in column '{name}', got dots as in 1.234, which may divide "
-        "thousands, for there are commas as in 999,50 too. Write all numbers of the file in one way."
+        "thousands, for there are commas as in 999,50 too, or commas as in 1,234 and points. Write all numbers of the "
+        "file in one way."
     )
 
 

@@ -63,7 +63,7 @@ HOW_TO_READ = (
     "folds, in `_mean_low` and `_mean_high` the ends of the 95 % interval of that mean; others in `train_…` and "
     "`test_…`, `threshold`, `certificate`, `chosen_…`, `rows_…`, `fit_s` and `search_s` have a value for each fold, "
     "which is the step, and what stands beside their names is the last one's. Seconds leave out `compile_s`, those of "
-    "compiling kernels."
+    "compiling kernels. `objective`, `dual_gap` and `auc`, of the training rows, are the solver's on its way."
 )
 
 

@@ -25,7 +25,7 @@ from tasks.configuration import ValidationConfig
 from tasks.convert import convert
 from tasks.decide import Rules
 from tasks.download import download
-from tasks.errors import BadInput, RunFailed
+from tasks.errors import BadInput, NotAsRecorded, RunFailed
 from tasks.predict import bring_model, find_model
 from tasks.registry import champion, compare, moved_by_hand, settle, versions
 from tasks.retraining import alone, fingerprint, meet_champion, what_changed
@@ -900,7 +900,9 @@ class TestMovedByHand:
 
     def test_a_champions_alias_that_was_moved_serves_nothing(self, champions, capsys):
         client().set_registered_model_alias(champions, "champion", "1")
-        with pytest.raises(RunFailed, match=r"champion is version 1, the ledger left it at version 2.*Name a version"):
+        with pytest.raises(
+            NotAsRecorded, match=r"champion is version 1, the ledger left it at version 2.*Name a version"
+        ):
             find_model(client(), f"{champions}@champion")
         assert find_model(client(), f"{champions}/1").name == f"{champions}/1"
         assert find_model(client(), f"{champions}@previous").name == f"{champions}/1"

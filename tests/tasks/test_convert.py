@@ -253,6 +253,24 @@ def test_a_column_of_numbers_too_small_to_be_scaled_is_refused(made, refusal):
     assert made("a,b,y\n1,0,0\n3,0,1\n", name="zeros.csv").n_features == 2
 
 
+def test_numbers_too_large_to_be_scaled_are_refused(made, refusal):
+    words = (
+        "expected numbers that can be scaled in {}, got 1.7e+308, whose square is infinite. Divide them, or leave the"
+    )
+    assert refusal("a,b,y\n1,2,0\n3,-1.7e308,1\n4,,0\n").startswith("data.csv: " + words.format("column 'b'"))
+    assert words.format("feature 2") in refusal("1 1:1\n-1 2:1.7e308\n", target=None, name="d.svm")
+    assert made("a,b,y\n1,2e149,0\n3,0.5,1\n").n_features == 2
+
+
+@pytest.mark.parametrize("missing", ["NA", "nan", "None", "?", " "])
+def test_a_text_label_that_says_nothing_is_none_in_files_of_all_formats(refusal, missing):
+    labels = [missing, "yes", "no"] * 4
+    frame = refusal(pd.DataFrame({"a": range(12), "y": labels}))
+    table = refusal("a,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels)))
+    for message in (frame, table):
+        assert "xpected a label in every row" in message
+
+
 def test_infinite_values_are_refused_with_their_line(made, refusal):
     message = refusal("a,b,y\n1,2,0\n3,inf,1\n-inf,4,0\n")
     assert message.startswith("data.csv, line 4: expected finite numbers in column 'a', got -inf (1 in all).")

@@ -132,7 +132,11 @@ def test_a_delimiter_that_also_stands_in_values(tmp_path):
         ('a,b\n1,2\n"3,4\n5,6\n', "line 3: expected 2 values, as in line 1, got 1 (it runs on to line 4"),
         ("a,b\n1,2\n# half of it\n", "If lines that begin with # are comments, remove them: CSV has none."),
         ("#a,b\n1,2\n3\n", "line 3: expected 2 values, as in line 1, got 1. Mend that line"),
-        (b"a,b\n1,caf\xe9\n", "line 2: expected UTF-8 text, got byte 0xe9"),
+        (
+            b"a,b\n1,caf\xe9\n",
+            "line 2: expected UTF-8 text, got byte 0xe9. Convert the file, for example: iconv -f LATIN1",
+        ),
+        (b"a,b\n1,\x93so\x94\n", "got byte 0x93. Convert the file, for example: iconv -f CP1252 -t UTF-8 "),
         (b"a,b\n1,\x002\n", "line 2: expected text, got a zero byte"),
         (b"PAR1....", "got a Parquet file"),
         (b"PK\x03\x04....", "Excel workbook"),
@@ -309,6 +313,37 @@ def test_a_decimal_point_anywhere_tells_what_dots_are(tmp_path, one, others):
 def test_times_of_day_and_versions_tell_nothing_of_thousands(tmp_path, other):
     text = f"price;places;clock\n0,5;1.000;{other}\n2,5;2.000;{other}\n"
     assert readers.read_csv(write(tmp_path, text)).X["places"].tolist() == ["1.000", "2.000"]
+
+
+@pytest.mark.parametrize("other", ["0.5", "12.30", "0.1234"])
+def test_commas_before_three_digits_are_not_guessed_at_where_numbers_have_points(tmp_path, other):
+    """A spreadsheet that writes 0.5 writes a thousand as 1,000: as a number it would be less than 999."""
+    text = f"amount;rate\n999;{other}\n1,250;{other}\n12,500;3\n"
+    assert readers.read_csv(write(tmp_path, text)).X["amount"].tolist() == ["999", "1,250", "12,500"]
+    assert readers.read_csv(write(tmp_path, "amount;n\n999.50;1\n1,250;2\n")).X["amount"].tolist() == [
+        "999.50",
+        "1,250",
+    ]
+
+
+@pytest.mark.parametrize("other", ["0,5", "3", "1,5"])
+def test_commas_before_three_digits_are_decimal_ones_where_no_number_has_a_point(tmp_path, other):
+    text = f"amount;rate\n999;{other}\n1,250;{other}\n12,500;3\n"
+    assert readers.read_csv(write(tmp_path, text)).X["amount"].tolist() == [999.0, 1.25, 12.5]
+    assert readers.read_csv(write(tmp_path, "a;b\n1,250;0.5\n0,125;2\n")).X["a"].tolist() == [1.25, 0.125]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("class,0,1,2\nyes,1,0,0.5\nno,2,1,0.5\nyes,0,3,1\n", ["class", "0", "1", "2"]),
+        ("0,1,class\n5,0.5,yes\n6,1.5,no\n", ["0", "1", "class"]),
+        ("yes,0,1\nno,2,3\nyes,4,5\n", ["column_1", "column_2", "column_3"]),  # the label comes again: a row
+        ("a,0,2\nb,2,3\nc,4,5\n", ["column_1", "column_2", "column_3"]),
+    ],
+)
+def test_numbered_columns_beside_a_named_target_are_a_header(tmp_path, text, names):
+    assert readers.read_csv(write(tmp_path, text)).X.columns.tolist() == names
 
 
 @given(st.lists(st.floats(-2000, 2000).map(lambda x: round(x, 5)) | st.integers(-2000, 2000), min_size=1, max_size=9))
