@@ -32,7 +32,7 @@ from tasks import arrays, readers, svmlight
 from tasks.classes import Division, coded_labels, divide, name_list
 from tasks.column_names import unique_names
 from tasks.convert import (
-    SMALLEST,
+    are_unscalable,
     canonical,
     category_points,
     feature_columns,
@@ -41,7 +41,7 @@ from tasks.convert import (
     only_zeros,
     refuse_target,
     take_target,
-    too_small_numbers,
+    unscalable_numbers,
 )
 from tasks.errors import BadInput
 from tasks.files import (
@@ -149,7 +149,7 @@ def fit_in_chunks(solver: Any, raw: RawFile, rule: ConversionRule, rows: int = R
     scaler, largest = StandardScaler(with_mean=bool(known.columns)), np.zeros(known.n_features)
     for table in chunks(raw, rule, MOMENT_ROWS, known):
         _take_in(table.X, scaler, largest)
-    _refuse_unscaled(scaler, largest, known, raw.path.name)
+    _refuse_unscalable(largest, known, raw.path.name)
     # after scaling the mean is 0; the imputer learns nothing, and any row will do to tell it the columns
     fill = SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)
     scaling = Pipeline([("scale", scaler), *([("impute", fill)] if known.columns else [])])
@@ -179,14 +179,11 @@ def _take_in(X: pd.DataFrame | csr_matrix, scaler: StandardScaler, largest: np.n
         np.maximum.at(largest, X.indices, np.abs(X.data))
 
 
-def _refuse_unscaled(scaler: StandardScaler, largest: np.ndarray, known: Survey, file: str) -> None:
-    """Refuse a column of numbers whose squares overflow, or one of numbers whose squares are all 0."""
-    too_large, too_small = ~np.isfinite(scaler.var_), (largest > 0.0) & (largest < SMALLEST)
-    for i in np.flatnonzero(too_large | too_small)[:1]:
+def _refuse_unscalable(largest: np.ndarray, known: Survey, file: str) -> None:
+    """Refuse a column of numbers that no scaling can do with."""
+    for i in np.flatnonzero(are_unscalable(largest))[:1]:
         name = f"column '{list(known.columns)[i]}'" if known.columns else feature_name(i, not known.zero_based)
-        if too_small[i]:
-            raise too_small_numbers(name, largest[i], file)
-        raise BadInput(f"{file}: expected numbers that can be scaled, got some too large in {name}. Divide them.")
+        raise unscalable_numbers(name, largest[i], file)
 
 
 # The first pass ---------------------------------------------------------------------------------------------------

@@ -361,42 +361,39 @@ def _features(
 
 
 def _refuse_unscalable(columns: dict[str, np.ndarray], file: str) -> None:
-    """Refuse a column whose numbers are all so small that their squares are 0, or that has so large ones: infinite."""
+    """Refuse a column of numbers that no scaling can do with."""
     for name, values in columns.items():
         largest = 0.0 if values.dtype == object else float(max(np.nanmax(values), -np.nanmin(values)))
-        if 0.0 < largest < SMALLEST:
-            raise too_small_numbers(f"column '{name}'", largest, file)
-        if largest > LARGEST:
-            raise too_large_numbers(f"column '{name}'", largest, file)
+        if are_unscalable(largest):
+            raise unscalable_numbers(f"column '{name}'", largest, file)
 
 
 def _refuse_unscalable_features(X: csr_matrix, base: int, file: str) -> None:
-    """Refuse a feature of sparse rows whose numbers are all so small, or that has so large ones."""
+    """Refuse a feature of sparse rows of such numbers."""
     sizes = np.abs(X.data)
-    if sizes.max(initial=0.0) > LARGEST:
-        place = sizes.argmax()
-        raise too_large_numbers(feature_name(int(X.indices[place]), base), float(sizes[place]), file)
-    if sizes.min(initial=SMALLEST) < SMALLEST:
+    if sizes.min(initial=SMALLEST) < SMALLEST or sizes.max(initial=0.0) > LARGEST:
         largest = np.zeros(X.shape[1])
         np.maximum.at(largest, X.indices, sizes)
-        for i in np.flatnonzero((largest > 0.0) & (largest < SMALLEST))[:1]:
-            raise too_small_numbers(feature_name(i, base), largest[i], file)
+        for i in np.flatnonzero(are_unscalable(largest))[:1]:
+            raise unscalable_numbers(feature_name(i, base), largest[i], file)
 
 
-def too_small_numbers(column: str, largest: float, file: str) -> BadInput:
-    """Return the error for a column of numbers too small to be scaled."""
+def are_unscalable(largest: Any) -> Any:
+    """Tell of a column's largest magnitude whether the square of all its numbers is 0, or of some is infinite."""
+    return ((largest > 0.0) & (largest < SMALLEST)) | (largest > LARGEST)
+
+
+def unscalable_numbers(column: str, largest: float, file: str) -> BadInput:
+    """Return the error for a column of numbers too small or too large to be scaled."""
+    expected = f"{file}: expected numbers that can be scaled in {column}, got"
+    if largest > LARGEST:
+        return BadInput(
+            f"{expected} {largest:.3g}, whose square is infinite. Divide them, or leave out what stands for a missing "
+            "value."
+        )
     return BadInput(
-        f"{file}: expected numbers that can be scaled in {column}, got none beyond {largest:.3g}, whose square is 0. "
-        "Multiply them, or leave the column out"
+        f"{expected} none beyond {largest:.3g}, whose square is 0. Multiply them, or leave the column out"
         + (" with --drop (drop, in a config)." if column.startswith("column") else " of the file.")
-    )
-
-
-def too_large_numbers(column: str, largest: float, file: str) -> BadInput:
-    """Return the error for a column with numbers too large to be scaled."""
-    return BadInput(
-        f"{file}: expected numbers that can be scaled in {column}, got {largest:.3g}, whose square is infinite. Divide "
-        "them, or leave the cell empty where it stands for a missing value."
     )
 
 

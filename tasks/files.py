@@ -243,9 +243,7 @@ def undecodable(name: str, encoding: str, line: int, byte: int) -> BadInput:
     """Return the error for a byte that is no text."""
     if encoding == "utf-16":
         return BadInput(f"{name}: expected UTF-16 text, as its mark says, got broken pairs of bytes. Write it again.")
-    known = (
-        "CP1252" if 0x80 <= byte <= 0x9F else "LATIN1"
-    )  # where the one has letters and quotes, the other has nothing
+    known = "CP1252" if 0x80 <= byte <= 0x9F else "LATIN1"  # which has nothing there
     return BadInput(
         f"{name}, line {line}: expected UTF-8 text, got byte 0x{byte:02x}. Convert the file, for example: "
         f"iconv -f {known} -t UTF-8 {quote(name)} > {quote(f'utf8-{name}')}"

@@ -320,7 +320,12 @@ class TestFit:
 
     @pytest.mark.parametrize("format", ["csv", "svmlight"])
     @pytest.mark.parametrize(
-        ("factor", "words"), [(1e-200, "can be scaled in {}, got none beyond"), (1e160, "got some too large in {}")]
+        ("factor", "words"),
+        [
+            (1e-200, "can be scaled in {}, got none beyond"),
+            (1e160, r"can be scaled in {}, got \d\S+, whose square is infinite"),
+            (1e151, r"can be scaled in {}, got \d\S+, whose square is infinite"),
+        ],
     )
     def test_a_column_that_cannot_be_scaled_is_refused_by_name(self, format, factor, words, tmp_path):
         rng = np.random.default_rng(0)
@@ -333,6 +338,8 @@ class TestFit:
         name = "column 'b'" if format == "csv" else "feature 2"
         with pytest.raises(BadInput, match=words.format(name)):
             fit_in_chunks(SOLAM(), raw, ConversionRule("y" if format == "csv" else None))
+        with pytest.raises(BadInput, match=words.format(name)):
+            convert.fn(raw, ConversionRule("y" if format == "csv" else None))
 
     def test_texts_are_refused_with_a_remedy(self, tmp_path):
         raw = written(tmp_path, "a,t,y\n1,u,0\n2,v,1\n", "data.csv")

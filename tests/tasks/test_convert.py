@@ -255,7 +255,7 @@ def test_a_column_of_numbers_too_small_to_be_scaled_is_refused(made, refusal):
 
 def test_numbers_too_large_to_be_scaled_are_refused(made, refusal):
     words = (
-        "expected numbers that can be scaled in {}, got 1.7e+308, whose square is infinite. Divide them, or leave the"
+        "expected numbers that can be scaled in {}, got 1.7e+308, whose square is infinite. Divide them, or leave out"
     )
     assert refusal("a,b,y\n1,2,0\n3,-1.7e308,1\n4,,0\n").startswith("data.csv: " + words.format("column 'b'"))
     assert words.format("feature 2") in refusal("1 1:1\n-1 2:1.7e308\n", target=None, name="d.svm")
