@@ -9,7 +9,7 @@ from rich.console import Console
 
 from flows.signals import stoppable
 from flows.waiting import bar
-from tasks import warmup
+from tasks import warmers, warmup
 from tasks.errors import RunFailed
 from tasks.progress import announce
 
@@ -22,11 +22,12 @@ def warmup_command(float32: bool) -> None:
     start = time.perf_counter()
     with stoppable(), _seldom_collecting(), _display(Console(stderr=True)) as tell:
         try:
-            failures = _warm_all(float32, tell)
+            outcomes = _warm_all(float32, tell)
         except KeyboardInterrupt as interrupt:
             interrupt.add_note(KEPT)
             raise
-    compiled, loaded = warmup.tally()
+    compiled, loaded = sum(o.compiled for o in outcomes), sum(o.loaded for o in outcomes)
+    failures = [f"{outcome.name}: {outcome.failure}" for outcome in outcomes if outcome.failure]
     folders = warmup.cache_folders()
     console = Console()
     took = f"{time.perf_counter() - start:.1f} s"
@@ -34,7 +35,7 @@ def warmup_command(float32: bool) -> None:
     for folder in folders:
         console.print(f"cache   {folder}", highlight=False, soft_wrap=True)
     if failures:
-        raise RunFailed(f"{len(failures)} of {len(warmup.entries())} entries failed: {'; '.join(failures)}")
+        raise RunFailed(f"{len(failures)} of {len(outcomes)} entries failed: {'; '.join(failures)}")
     if not folders:
         raise RunFailed(
             "Expected a folder for compiled kernels, got none that can be written: every process will compile its own. "
@@ -52,20 +53,17 @@ def _seldom_collecting() -> Iterator[None]:
         gc.set_threshold(*given)
 
 
-def _warm_all(float32: bool, tell: Callable[[str, str], None]) -> list[str]:
-    """Warm up every entry; return the names of those that failed, with the reason."""
-    failures = []
-    for name in warmup.entries():
-        tell(name, "")
-        announce("warmup", detail=name)  # where an interrupt that was lost in a callback is raised again
-        start, before = time.perf_counter(), warmup.tally()
-        try:
-            warmup.warm(name, float32)
-        except Exception as error:
-            failures.append(f"{name}: {type(error).__name__}: {error}")
-        compiled, loaded = (now - then for now, then in zip(warmup.tally(), before, strict=True))
-        tell(name, f"{compiled} compiled, {loaded} loaded, {time.perf_counter() - start:.1f} s")
-    return failures
+def _warm_all(float32: bool, tell: Callable[[str, str], None]) -> list[warmers.Outcome]:
+    """Warm up every entry and tell of each; return what came of them."""
+    outcomes = []
+    for news in warmers.warm_all(float32):
+        if isinstance(news, str):
+            tell(news, "")
+            announce("warmup", detail=news)  # where an interrupt that was lost in a callback is raised again
+        else:
+            outcomes.append(news)
+            tell(news.name, f"{news.compiled} compiled, {news.loaded} loaded, {news.seconds:.1f} s")
+    return outcomes
 
 
 @contextmanager

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 from compiled import guarded_loops
 from filelock import FileLock
-from installed import AUCFLOW, environment, run_alone
+from installed import AUCFLOW, children, environment, run_alone
+from joblib import cpu_count
 
 from flows.warmup import OBJECTS, warmup_command
-from tasks import warmup
+from tasks import warmers, warmup
 from tasks.errors import RunFailed
 
 AFTERWARDS = """
@@ -131,7 +132,7 @@ def test_from_nothing_it_compiles_all_and_the_next_one_loads_all(cold, again):
 def test_it_says_what_it_did_for_each_entry_and_where_the_kernels_are(cold, again):
     for done in (cold[1], again):
         lines = done.stderr.splitlines()
-        assert [line.split()[0] for line in lines] == list(warmup.entries())
+        assert sorted(line.split()[0] for line in lines) == sorted(warmup.entries())
         assert all(re.search(r" \d+ compiled, \d+ loaded, \d+\.\d s$", line) for line in lines)
         *_, total = re.findall(r"^\d+ kernels compiled.*", done.stdout, re.MULTILINE)
         told = [[int(n) for n in re.findall(r"(\d+) (?:compiled|loaded)", line)] for line in lines]
@@ -176,6 +177,26 @@ def test_an_interrupt_ends_it_and_keeps_what_is_compiled(tmp_path):
     )
 
 
+@pytest.mark.skipif(cpu_count() == 1, reason="one core: one process")
+def test_killed_it_leaves_no_process_behind(tmp_path):
+    env = environment(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels"))
+    with subprocess.Popen([AUCFLOW, "warmup"], cwd=tmp_path, env=env, stderr=subprocess.DEVNULL) as process:
+        while not (started := children(process.pid)):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+    assert all("tasks.warmers" in words for words in started.values())
+    deadline = time.monotonic() + 60
+    while any(is_running(number) for number in started):
+        assert time.monotonic() < deadline, started
+        time.sleep(0.05)
+
+
+def is_running(number):
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(number)], capture_output=True, text=True).stdout
+    return state.strip() not in ("", "Z")
+
+
 @pytest.mark.usefixtures("hangups")
 def test_a_closed_terminal_ends_it_though_nothing_can_be_written_any_more(tmp_path):
     """The terminal's process group gets SIGHUP, and what it writes from then on fails."""
@@ -192,6 +213,13 @@ def test_a_closed_terminal_ends_it_though_nothing_can_be_written_any_more(tmp_pa
     assert os.waitstatus_to_exitcode(status) == 129
 
 
+@pytest.fixture
+def alone(monkeypatch):
+    """No second process, in which what a test puts in place of a function is not there."""
+    monkeypatch.setattr(warmers, "cpu_count", lambda: 1)
+
+
+@pytest.mark.usefixtures("alone")
 def test_an_entry_that_fails_does_not_keep_the_others(monkeypatch, capsys):
     def warm(name, float32):
         thresholds.add(gc.get_threshold()[0])
@@ -206,6 +234,26 @@ def test_an_entry_that_fails_does_not_keep_the_others(monkeypatch, capsys):
     assert (thresholds, gc.get_threshold()) == ({OBJECTS}, before), "it is for the time of compiling"
 
 
+def test_what_a_process_had_taken_when_it_was_killed_is_done_by_the_first(monkeypatch, capsys):
+    """As when the system is out of memory. It says something before, which is passed on."""
+
+    def start(module, folder, env, log):
+        log.write_text("LLVM: out of memory")
+        for name in ("zovr", "sdcd"):
+            Path(folder, name).touch()
+        return subprocess.Popen([sys.executable, "-c", "import os; os.abort()"])
+
+    warmed = []
+    monkeypatch.setattr(warmers, "cpu_count", lambda: 2)
+    monkeypatch.setattr(warmers, "start_child", start)
+    monkeypatch.setattr(warmup, "warm", lambda name, float32: warmed.append(name))
+    outcomes = [news for news in warmers.warm_all(False) if not isinstance(news, str)]
+    assert sorted(outcome.name for outcome in outcomes) == sorted(warmed) == sorted(warmup.entries())
+    assert (warmed[0], warmed[-2:]) == ("svm_or", ["zovr", "sdcd"])
+    assert capsys.readouterr().out == "LLVM: out of memory"
+
+
+@pytest.mark.usefixtures("alone")
 def test_without_a_folder_for_the_cache_it_fails_and_names_the_variable(monkeypatch):
     monkeypatch.setattr(warmup, "warm", lambda name, float32: None)
     monkeypatch.setattr(warmup, "cache_folders", lambda: ())
