@@ -38,8 +38,9 @@ def run(
     Parameters
     ----------
     data : DataFrame or path
-        Rows with the target among the columns; a DataFrame's index is no feature. A DataFrame is kept as Parquet in
-        ``AUCFLOW_HOME/frames``, under the digest of its contents, so that the run can be traced to it.
+        Rows with the target among the columns; a DataFrame's index is no feature, but may be target, group or time. A
+        DataFrame is kept as Parquet in ``AUCFLOW_HOME/frames``, under the digest of its contents, so that the run can
+        be traced to it.
     target : str
         The column that holds the class.
     config : str or path
@@ -78,7 +79,8 @@ def run(
         if isinstance(data, pd.DataFrame):
             # the file's name holds a digest; what is drawn at random goes by the data set's name
             name = name or "frame"
-            options |= {"data": str(keep(data, name, drop)), "dataset": name, "name": name}
+            roles = tuple(role for role in (target, group, time) if role)
+            options |= {"data": str(keep(data, name, drop, roles)), "dataset": name, "name": name}
         elif data is not None:
             options["data"] = str(data)
         return run_flow(make_config(None if config is None else str(config), options))[0]

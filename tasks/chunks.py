@@ -423,7 +423,7 @@ def _parquet_pieces(path: Path, drop: tuple[str, ...], rows: int) -> Iterator[Ra
         columns = readers.columns_to_read(schema, drop, path.name)
         for batch in file.iter_batches(batch_size=rows, columns=columns):
             frame = readers.parquet_frame(pa.Table.from_batches([batch]), schema)
-            yield RawTable(frame, rows_before=before)
+            yield RawTable(frame, no_features=readers.index_of_pandas(schema), rows_before=before)
             before += len(frame)
 
 

@@ -14,10 +14,10 @@ from tasks.errors import BadInput
 from tasks.fetch import home
 
 
-def keep(frame: pd.DataFrame, name: str, drop: tuple[str, ...] = ()) -> Path:
+def keep(frame: pd.DataFrame, name: str, drop: tuple[str, ...] = (), of_index: tuple[str, ...] = ()) -> Path:
     """Write a DataFrame as Parquet, the digest of its contents in the file's name; return where.
 
-    Columns in ``drop`` are there and empty: they may hold anything.
+    Columns in ``drop`` are there and empty: they may hold anything. Of the index only levels ``of_index`` are kept.
     """
     if frame.columns.nlevels > 1:
         raise BadInput(
@@ -28,7 +28,10 @@ def keep(frame: pd.DataFrame, name: str, drop: tuple[str, ...] = ()) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f"draft-{uuid4().hex}"  # a name of this call's own: other threads may have frames of theirs
     try:
-        plain = frame.reset_index(drop=True).rename(columns=str)
+        useful = {name for name in of_index if name not in map(str, frame.columns)}
+        dropped = [i for i, level in enumerate(frame.index.names) if level is None or str(level) not in useful]
+        plain = frame.reset_index(dropped, drop=True) if len(dropped) < frame.index.nlevels else frame
+        plain = plain.reset_index(drop=len(dropped) == frame.index.nlevels).rename(columns=str)
         plain = plain.assign(**{column: None for column in plain if column.strip() in drop})
         parquet.write_table(pa.Table.from_pandas(plain, preserve_index=False), draft)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:

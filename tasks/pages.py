@@ -1,5 +1,6 @@
 """Pages: the one way in which templates become self-contained HTML, and how a page is written where the user says."""
 
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -8,6 +9,7 @@ from tasks.errors import BadInput
 from tasks.files import replacing
 
 
+@cache  # compiling one takes longer than filling it in
 def template(name: str, **filters: object) -> jinja2.Template:
     """Return a template of ours: every text escaped, every name that is missing an error."""
     environment = jinja2.Environment(

@@ -344,7 +344,8 @@ def fit_to(model: KeptModel, raw: RawFile, drop: tuple[str, ...] = ()) -> Fit:
     plain = [str(name).strip() for name in first.X.columns]
     names = unique_names(plain)
     _refuse_drop(model, raw, drop, (*plain, *names))
-    problems = _problems(model, plain, names, {model.layout.target, *model.layout.left_out, *drop})
+    ignorable = {model.layout.target, *model.layout.left_out, *first.no_features, *drop}
+    problems = _problems(model, plain, names, ignorable)
     if problems:
         raise _misfit(model, raw, names, problems, first.named)
     texts = frozenset(i for i, name in enumerate(names) if model.columns.get(name) in ("text", "category"))

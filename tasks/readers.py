@@ -77,7 +77,8 @@ class RawTable:
     X: pd.DataFrame | csr_matrix
     labels: np.ndarray = field(default_factory=lambda: np.empty(0))  # svmlight's
     target: str | None = None  # the format's own target column
-    no_features: tuple[str, ...] = ()  # other columns that the file itself says are none: KEEL's, not among its inputs
+    # Other columns that the file itself says are none: KEEL's beside its inputs, the index that pandas wrote to Parquet
+    no_features: tuple[str, ...] = ()
     lines: np.ndarray | None = None  # the line of every row; None where rows have no lines
     named: bool = True  # False: the columns' names are ours, for the file has none
     rows_before: int = 0  # of a piece of a table
@@ -497,7 +498,8 @@ def read_parquet(path: Path, drop: tuple[str, ...] = ()) -> RawTable:
     """Return a Parquet file's columns; nested and binary ones are refused, or empty if they are in ``drop``."""
     with parquet_errors(path), parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
-        return RawTable(parquet_frame(file.read(columns_to_read(schema, drop, path.name)), schema))
+        frame = parquet_frame(file.read(columns_to_read(schema, drop, path.name)), schema)
+        return RawTable(frame, no_features=index_of_pandas(schema))
 
 
 def columns_to_read(schema: pa.Schema, drop: tuple[str, ...], name: str) -> list[str] | None:
@@ -514,15 +516,26 @@ def columns_to_read(schema: pa.Schema, drop: tuple[str, ...], name: str) -> list
 
 
 def parquet_frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
-    """Return a table as pandas has it, with empty columns where the file's schema has more."""
+    """Return a table as pandas has it, an index with a name as columns, and empty ones where the schema has more."""
     # as float64, long whole numbers beside a gap would lose their last digits
     gaps = {column.type for column in table.columns if column.null_count}
     whole = {of: dtype for of, dtype in WHOLE.items() if of in gaps}
-    frame = table.to_pandas(date_as_object=False, types_mapper=whole.get).reset_index(drop=True)
+    frame = table.to_pandas(date_as_object=False, types_mapper=whole.get)
+    nameless = [i for i, name in enumerate(frame.index.names) if name not in index_of_pandas(schema)]
+    frame = frame.reset_index(nameless, drop=True) if len(nameless) < frame.index.nlevels else frame
+    frame = frame.reset_index(drop=len(nameless) == frame.index.nlevels)
     if table.num_columns == len(schema):
         return frame
-    # pandas' own index columns apart, all names of the file in their order
-    return frame.reindex(columns=[name for name in schema.names if name in frame or name not in table.column_names])
+    # an index without a name apart, all names of the file: those of the index, then the others in their order
+    names = dict.fromkeys([*index_of_pandas(schema), *schema.names])
+    return frame.reindex(columns=[name for name in names if name in frame or name not in table.column_names])
+
+
+def index_of_pandas(schema: pa.Schema) -> tuple[str, ...]:
+    """Return the columns that pandas wrote as the index of a frame, where it had a name."""
+    written = (schema.pandas_metadata or {}).get("index_columns", ())
+    # a dict describes a range, and is no column
+    return tuple(name for name in written if name in schema.names and not re.fullmatch(r"__index_level_\d+__", name))
 
 
 @contextmanager

@@ -85,6 +85,19 @@ def test_what_folds_have_fitted_is_let_go_once_it_is_recorded(tmp_path, monkeypa
     assert [sample.preprocessing for sample in cell.samples] == [None] * 3
 
 
+def test_an_index_is_no_feature_but_may_be_the_group(tmp_path, monkeypatch):
+    monkeypatch.setenv("AUCFLOW_HOME", str(tmp_path))
+    frame = claims().assign(client=lambda table: table.index // 4)
+    index = frame.set_index(["client", "age"])
+    for roles, columns in [((), []), (("client",), ["client"]), (("client", "age"), ["client", "age"])]:
+        kept = pd.read_parquet(keep(index, "frame", of_index=roles))
+        pd.testing.assert_frame_equal(kept, frame[[*columns, *index.columns]], check_dtype=False)
+    as_both = frame.set_index("client", drop=False)
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(keep(as_both, "frame", of_index=("client",))), frame, check_dtype=False
+    )
+
+
 def test_levels_of_column_names_are_refused():
     with pytest.raises(BadInput, match=r"one name for each column, got 2 levels of names. Join them: frame\.columns ="):
         keep(pd.DataFrame({("h", "y"): [1, 2], ("h", "x"): [1, 2]}), "frame")

@@ -159,6 +159,12 @@ class TestTheWhole:
         save(tmp_path / "data.npz", X=np.asarray(X, order=order), y=(np.arange(11) % 3 == 0)[:, None])
         same(download.fn("d", str(tmp_path / "data.npz")), ConversionRule(), rows)
 
+    @pytest.mark.parametrize("rule", [ConversionRule("y"), ConversionRule("who")])
+    def test_of_parquet_with_an_index(self, rule, tmp_path):
+        index = pd.Index([7, 9, 7, 9], name="who")
+        pd.DataFrame({"x": [1.5, 2.5, 3, 4], "y": [0, 1, 1, 0]}, index=index).to_parquet(tmp_path / "data.parquet")
+        same(download.fn("d", str(tmp_path / "data.parquet")), rule, 3)
+
     @pytest.mark.parametrize("rows", [1, 3, 100])
     def test_of_parquet(self, rows, tmp_path):
         frame = pd.DataFrame(

@@ -335,6 +335,14 @@ class TestColumns:
         assert "got column 'tags' of type list" in refused(model, path)
         np.testing.assert_array_equal(scored(model, path, drop=("tags",))["score"], model.ranker.predict(frame))
 
+    def test_an_index_of_pandas_is_a_column_where_the_model_needs_it_and_else_none(self, trained, tmp_path):
+        model = trained[1]
+        frame = claims(50, seed=9).drop(columns=["fraud"])
+        plain = scored(model, new_rows(tmp_path, frame.drop(columns="id"), "plain.parquet"))
+        for column in ("id", "amount"):
+            indexed = new_rows(tmp_path, frame.assign(other=1).set_index([column, "other"]), "indexed.parquet")
+            assert scored(model, indexed)["score"].tolist() == plain["score"].tolist()
+
     @pytest.mark.parametrize(
         "drop, words", [("amount", "does not need, got 'amount'"), ("colur", "got 'colur'. Did you mean 'colour'?")]
     )

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from tasks import chunks, readers
-from tasks.convert import convert
+from tasks.convert import convert, load
 from tasks.download import download
 from tasks.errors import BadInput
 from tasks.values import ConversionRule
@@ -258,6 +258,35 @@ def test_parquet_keeps_its_types(tmp_path):
     assert table.place(0) == "row 1"
 
 
+@pytest.mark.parametrize(
+    ("index", "named"),
+    [
+        (pd.Index([7, 9]), ()),
+        (pd.RangeIndex(2, name="row"), ()),
+        (pd.Index(["b", "a"], name="who"), ("who",)),
+        (pd.Index([7, 9], name="x"), ()),  # as a column: pandas writes it without its name
+        (pd.MultiIndex.from_arrays([[7, 9], ["b", "a"], [1, 2]], names=["shop", None, "till"]), ("shop", "till")),
+    ],
+)
+def test_the_index_that_pandas_wrote_is_no_feature_but_may_be_named(tmp_path, index, named):
+    pd.DataFrame({"x": [1.5, 2.5], "y": [0, 1]}, index=index).to_parquet(tmp_path / "data.parquet")
+    table = readers.read_parquet(tmp_path / "data.parquet")
+    assert table.no_features == named
+    assert table.X.columns.tolist() == [*named, "x", "y"] and table.X.index.tolist() == [0, 1]
+    raw = download.fn("d", str(tmp_path / "data.parquet"))
+    assert convert.fn(raw, ConversionRule("y")).columns == ("x",)
+    for name in named:
+        groups = load(convert.fn(raw, ConversionRule("y", group=name))).groups
+        assert len({*groups}) == 2
+
+
+def test_an_index_of_pandas_that_another_writer_left_out_is_none(tmp_path):
+    table = pa.Table.from_pandas(pd.DataFrame({"x": [1.5, 2.5], "y": [0, 1]}, index=pd.Index([7, 9], name="who")))
+    parquet.write_table(table.drop_columns("who"), tmp_path / "data.parquet")
+    table = readers.read_parquet(tmp_path / "data.parquet")
+    assert (table.no_features, table.X.columns.tolist()) == ((), ["x", "y"])
+
+
 @pytest.mark.parametrize("column", [pa.array([[1], [2]]), pa.array([b"a", b"b"]), pa.array([{"k": 1}, {"k": 2}])])
 def test_parquet_refuses_nested_and_binary_columns(tmp_path, column):
     parquet.write_table(pa.table({"odd": column, "y": [0, 1]}), tmp_path / "data.parquet")
@@ -270,7 +299,8 @@ def test_a_parquet_column_that_is_dropped_may_be_of_any_type(tmp_path, column, i
     table = pa.Table.from_pandas(pd.DataFrame({"x": [1.0, 2.0], "y": [0, 1]}, index=index))
     parquet.write_table(table.add_column(1, "odd", column), tmp_path / "data.parquet")
     frame = readers.read_parquet(tmp_path / "data.parquet", ("odd",)).X
-    assert frame.columns.tolist() == ["x", "odd", "y"] and frame["odd"].isna().all()
+    named = [] if index is None else ["who"]
+    assert frame.columns.tolist() == [*named, "x", "odd", "y"] and frame["odd"].isna().all()
     assert frame[["x", "y"]].to_numpy().tolist() == [[1.0, 0.0], [2.0, 1.0]]
     raw = download.fn("d", str(tmp_path / "data.parquet"))
     assert convert.fn(raw, ConversionRule("y", drop=("odd",))).columns == ("x",)
