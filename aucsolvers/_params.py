@@ -64,7 +64,7 @@ def check_flags(estimator, *names):
     for name in names:
         value = getattr(estimator, name)
         if not isinstance(value, bool | np.bool_):
-            raise ValueError(f"Expected {name} to be True or False, got {value!r}. Write true or false in YAML.")
+            raise ValueError(f"Expected {name} to be True or False, got {value!r}. Set either (in YAML true or false).")
 
 
 def check_class_weight(value):

@@ -188,9 +188,7 @@ def _most_epochs(rows, batch):
 def _check_batch_size(value):
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ValueError(f"Expected batch_size to be an integer or a fraction, got {value!r}. Choose either.")
-    if isinstance(value, numbers.Integral):
-        check_count("batch_size", value)
-    elif not 0 < value <= 1:
+    if not (value >= 1 if isinstance(value, numbers.Integral) else 0 < value <= 1):
         raise ValueError(
             f"Expected batch_size to be an integer >= 1 or a fraction in (0, 1], got {value!r}. "
             "Set batch_size accordingly."

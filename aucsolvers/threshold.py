@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags, indexable  # the first has no public twin for frames of any kind
@@ -57,6 +57,8 @@ class GMeanThreshold(PassesNothingOn, BinaryScorer):
     ------
     ValueError
         If there are not two classes, or as estimator and sampler do.
+    NotImplementedError
+        Where metadata routing is enabled and it stands in what routes: it passes no weights or groups on.
 
     Notes
     -----
@@ -98,6 +100,7 @@ class GMeanThreshold(PassesNothingOn, BinaryScorer):
     def fit(self, X, y):
         """Fit to rows X, as sampler and estimator take them, and labels y of two classes; return self."""
         check_count("n_folds", self.n_folds, least=2)
+        self._check_steps()
         X, y = indexable(X, column_or_1d(y, warn=True))
         self.classes_, positive = two_labels(y)
         kept = self._fit_model(X, y)
@@ -170,6 +173,20 @@ class GMeanThreshold(PassesNothingOn, BinaryScorer):
         """Return the estimator, unfitted, with a ``decision_function``."""
         scorer = clone(self.estimator)
         return scorer if hasattr(scorer, "decision_function") else ProbabilityScorer(scorer)
+
+    def _check_steps(self):
+        """Raise ValueError for an estimator that has no scores, or a sampler that is none."""
+        scores = any(hasattr(self.estimator, name) for name in ("decision_function", "predict_proba"))
+        if not (scores or is_classifier(self.estimator)):  # some have them only once they are fitted
+            raise ValueError(
+                "Expected estimator to be a classifier with decision_function or predict_proba, got "
+                f"{self.estimator!r}. Choose a classifier."
+            )
+        if self.sampler is not None and not hasattr(self.sampler, "fit_resample"):
+            raise ValueError(
+                "Expected sampler to be None or to have fit_resample, as imbalanced-learn's samplers have, got "
+                f"{self.sampler!r}. Choose a sampler."
+            )
 
     def decision_function(self, X):
         """Return the scores less the threshold, shape (n_samples,): positive means ``classes_[1]``."""

@@ -61,7 +61,10 @@ _FOREIGN = {
     b"\x93NUMPY": "a NumPy array",
     b"SQLite format 3": "an SQLite database",
     b"\x89PNG": "a picture",
+    b"ARROW1": "an Arrow (Feather) file",
+    b"<stata_dta>": "a Stata file",
 }
+_JSON = re.compile(rb'\s*(\{\s*"|\[\s*[\[{])')
 
 
 def format_by_name(path: Path) -> str | None:
@@ -246,8 +249,24 @@ def undecodable(name: str, encoding: str, line: int, byte: int) -> BadInput:
     known = "CP1252" if 0x80 <= byte <= 0x9F else "LATIN1"  # which has nothing there
     return BadInput(
         f"{name}, line {line}: expected UTF-8 text, got byte 0x{byte:02x}. Convert the file, for example: "
-        f"iconv -f {known} -t UTF-8 {quote(name)} > {quote(f'utf8-{name}')}"
+        f"{_iconv(known, name)}"
     )
+
+
+def _iconv(encoding: str, name: str) -> str:
+    return f"iconv -f {encoding} -t UTF-8 {quote(name)} > {quote(f'utf8-{name}')}"
+
+
+def _wide_encoding(head: bytes) -> str | None:
+    """Return the encoding of text whose characters have two or four bytes and no mark of UTF-16, by where zeros are."""
+    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "UTF-32"
+    first, second = head[:64:2], head[1:64:2]
+    if len(second) < 4 or head[:2] in UTF_16_MARKS:
+        return None
+    if 0 not in first and not any(second):
+        return "UTF-16LE"
+    return "UTF-16BE" if 0 not in second and not any(first) else None
 
 
 def zero_byte(name: str, line: int) -> BadInput:
@@ -276,5 +295,12 @@ def refuse_foreign(head: bytes, name: str) -> None:
         kind = "a tar archive"
     if is_page(head):
         kind = "a web page (an error page in place of the data?)"
+    if _JSON.match(head.removeprefix(UTF_8_MARK)):
+        kind = "a JSON document"
+    if encoding := _wide_encoding(head):
+        raise BadInput(
+            f"{name}: expected UTF-8 text, or UTF-16 with its mark, got what looks like {encoding}. Convert the file, "
+            f"for example: {_iconv(encoding, name)}"
+        )
     if kind is not None:
         raise BadInput(f"{name}: expected text data, got {kind}. Export it as CSV, or name the right format and file.")

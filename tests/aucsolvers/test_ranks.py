@@ -1,11 +1,13 @@
 """Ranks of sparse columns: those of scikit-learn where a column is as it takes it, and signs where it is not."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
+from sklearn import config_context
 from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -51,6 +53,23 @@ def test_zeros_and_signs_stay_and_larger_values_have_no_smaller_ranks(X):
     np.testing.assert_array_equal(ranks_of(-X), -ranks)
     present = (X != 0) & (X == 0).any(axis=0)
     assert (ranks[present] != 0).all(), "what is there differs from what is not"
+
+
+@pytest.mark.parametrize("storage", [np.asarray, pd.DataFrame])
+def test_frames_may_be_set_for_all_transformers(storage):
+    X = np.array([[0.0, -2.0], [1.0, 0.0], [1.0, 5.0]])
+    with config_context(transform_output="pandas"):
+        frame = SignedRanks().fit_transform(storage(X))
+        plain = SignedRanks().set_output(transform="default").fit_transform(storage(X))
+    assert isinstance(frame, pd.DataFrame) and isinstance(plain, np.ndarray)
+    np.testing.assert_array_equal(frame.to_numpy(), plain)
+    np.testing.assert_array_equal(plain, ranks_of(X))
+
+
+@pytest.mark.parametrize("n_quantiles", [0, -1, 2.5, "a", None, True])
+def test_a_number_of_ranks_is_asked_for(n_quantiles):
+    with pytest.raises(ValueError, match="Expected n_quantiles to be an integer >= 1, got "):
+        SignedRanks(n_quantiles).fit([[1.0], [2.0]])
 
 
 def test_zeros_that_are_stored_and_values_in_parts_are_as_others():

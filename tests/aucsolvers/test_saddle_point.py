@@ -435,6 +435,7 @@ class TestDegenerate:
         [
             {"lam": 0.0},
             {"batch_size": 0},
+            {"batch_size": -3},
             {"batch_size": 1.5},
             {"batch_size": True},
             {"batch_size": "1"},

@@ -10,9 +10,10 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, make_classification
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, StackingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -337,6 +338,12 @@ def test_a_forest_is_cut_by_its_probabilities():
     assert gmean(TRUTH == 1, model.predict(NEW) == 1) > gmean(TRUTH == 1, model.estimator_.predict(NEW) == 1)
 
 
+def test_a_classifier_may_have_scores_only_once_it_is_fitted():
+    stack = StackingClassifier([("naive", GaussianNB())], cv=3)
+    assert not hasattr(stack, "predict_proba")
+    assert GMeanThreshold(stack, random_state=0).fit(X, y).predict(X[:3]).shape == (3,)
+
+
 def test_a_sampler_that_cannot_do_with_a_part_is_named_with_what_to_do():
     rows = np.r_[np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:7]]
     SMOTE().fit_resample(X[rows], y[rows])
@@ -349,6 +356,14 @@ def test_bad_input_is_told():
     for n_folds in (0, 1):
         with pytest.raises(ValueError, match=f"Expected n_folds to be an integer >= 2, got {n_folds}"):
             GMeanThreshold(LSSVM(), n_folds=n_folds).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"classifier with decision_function or predict_proba, got LinearRegression\(\)"
+    ):
+        GMeanThreshold(LinearRegression()).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"None or to have fit_resample, .*, got StandardScaler\(\)\. Choose a sampler"
+    ):
+        GMeanThreshold(LSSVM(), sampler=StandardScaler()).fit(X, y)
     with pytest.raises(ValueError, match="got one class"):
         GMeanThreshold(LSSVM()).fit(X, np.ones(300))
     with pytest.raises(ValueError, match="got no rows"):

@@ -137,6 +137,11 @@ def test_a_delimiter_that_also_stands_in_values(tmp_path):
             "line 2: expected UTF-8 text, got byte 0xe9. Convert the file, for example: iconv -f LATIN1",
         ),
         (b"a,b\n1,\x93so\x94\n", "got byte 0x93. Convert the file, for example: iconv -f CP1252 -t UTF-8 "),
+        ("größe,b\n1,0\n".encode("utf-16-be"), "looks like UTF-16BE. Convert the file, for example: iconv -f UTF-16BE"),
+        (
+            "größe,b\n1,0\n".encode("utf-32"),
+            "got what looks like UTF-32. Convert the file, for example: iconv -f UTF-32",
+        ),
         (b"a,b\n1,\x002\n", "line 2: expected text, got a zero byte"),
         (b"PAR1....", "got a Parquet file"),
         (b"PK\x03\x04....", "Excel workbook"),
