@@ -9,7 +9,16 @@ import pytest
 from ruamel.yaml import YAML
 
 from tasks import catalogue
-from tasks.configuration import MethodConfig
+from tasks.configuration import (
+    DatasetConfig,
+    ExperimentConfig,
+    MethodConfig,
+    PreprocessingConfig,
+    ValidationConfig,
+)
+from tasks.datasets import Conversion
+from tasks.decide import CHECKS
+from tasks.retraining import RetrainConfig
 
 DOCS = Path(__file__).parent.parent / "docs"
 SAMPLERS = (DOCS / "samplers.md").read_text(encoding="utf-8")
@@ -92,6 +101,46 @@ def test_the_python_runs(page):
         names = {"X": X, "y": y.astype(int), "chunks": [(X[:30], y[:30].astype(int)), (X[30:], y[30:].astype(int))]}
         exec(block, names)
         assert names["model"].decision_function(X).shape == (60,)
+
+
+@pytest.mark.parametrize(
+    ("section", "config", "from_elsewhere"),
+    [
+        ("An experiment", ExperimentConfig, {"name"}),
+        ("A model that is kept up to date", RetrainConfig, set()),
+        ("A data set", DatasetConfig, {"name"}),
+        ("conversion", Conversion, set()),
+        ("A method", MethodConfig, set()),
+        ("validation", ValidationConfig, set()),
+        ("preprocessing", PreprocessingConfig, set()),
+    ],
+)
+def test_every_key_of_a_config_is_told_with_its_default_and_limits(section, config, from_elsewhere):
+    page = (DOCS / "config.md").read_text(encoding="utf-8")
+    (body,) = re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", page, flags=re.DOTALL | re.MULTILINE)
+    told = {key: rest for key, *rest in re.findall(r"^\| `(\w+)` \| (.+?) \| (.*)\|$", body, flags=re.MULTILINE)}
+    assert set(told) == set(config.model_fields)
+    for key in set(told) - from_elsewhere:
+        field, (default, meaning) = config.model_fields[key], told[key]
+        assert field.is_required() == (default == "needed"), key
+        if not field.is_required():
+            actual = field.get_default(call_default_factory=True)
+            given = YAML(typ="safe", pure=True).load(default)
+            assert (
+                type(actual)(**given)
+                if isinstance(given, dict)
+                else type(actual)(given or ())
+                if isinstance(given, list)
+                else given
+            ) == actual, key
+        limits = [getattr(one, bound) for one in field.metadata for bound in ("ge", "le") if hasattr(one, bound)]
+        if meaning and key != "seed":
+            assert all(re.search(rf"\b{limit:g}\b", meaning.replace(",", "")) for limit in limits), key
+
+
+def test_every_finding_that_can_stop_a_promotion_is_told():
+    page = (DOCS / "retraining.md").read_text(encoding="utf-8")
+    assert {kind for kind in CHECKS if f"`{kind}`" in page} == set(CHECKS)
 
 
 def anchors(path):

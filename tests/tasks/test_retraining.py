@@ -21,8 +21,8 @@ CONFIG = {"model": "claims", "data": {"source": "claims.csv"}, "method": {"solve
 class TestConfig:
     def test_the_shipped_example_is_valid(self):
         config = load_retrain_config("example")
-        assert (config.model, config.data.source) == ("tumours", "sklearn:breast_cancer")
-        assert config.experiment.name == "tumours" and len(config.experiment.methods) == 1
+        assert (config.model, config.data.source) == ("example", "sklearn:breast_cancer")
+        assert config.experiment.name == "example" and len(config.experiment.methods) == 1
 
     def test_defaults_hold_out_a_quarter_whatever_else_is_said(self):
         assert RetrainConfig.model_validate(CONFIG).validation.held_out == 0.25
