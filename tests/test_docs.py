@@ -126,13 +126,8 @@ def test_every_key_of_a_config_is_told_with_its_default_and_limits(section, conf
         if not field.is_required():
             actual = field.get_default(call_default_factory=True)
             given = YAML(typ="safe", pure=True).load(default)
-            assert (
-                type(actual)(**given)
-                if isinstance(given, dict)
-                else type(actual)(given or ())
-                if isinstance(given, list)
-                else given
-            ) == actual, key
+            given = type(actual)(**given) if isinstance(given, dict) else given
+            assert given == (list(actual) if isinstance(actual, tuple) else actual), key
         limits = [getattr(one, bound) for one in field.metadata for bound in ("ge", "le") if hasattr(one, bound)]
         if meaning and key != "seed":
             assert all(re.search(rf"\b{limit:g}\b", meaning.replace(",", "")) for limit in limits), key
