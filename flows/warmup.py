@@ -28,7 +28,7 @@ def warmup_command(float32: bool) -> None:
             raise
     compiled, loaded = sum(o.compiled for o in outcomes), sum(o.loaded for o in outcomes)
     failures = [f"{outcome.name}: {outcome.failure}" for outcome in outcomes if outcome.failure]
-    folders = warmup.cache_folders()
+    folders = sorted({folder for outcome in outcomes for folder in outcome.folders})
     console = Console()
     took = f"{time.perf_counter() - start:.1f} s"
     console.print(f"{compiled} kernels compiled, {loaded} loaded, {took}", highlight=False)

@@ -1,7 +1,8 @@
 """Warm up in several processes, for numba compiles on one core: each takes the next entry that nobody has taken.
 
-What is taken, and what came of it, are files of a folder that they share. The first process is the command's own; the
-others are its children. Kernels that two of them need at once are compiled twice and kept once.
+What is taken, and what came of it, are files of a folder that they share. They are children of the command's process,
+which looks on; where there is one core, it does all itself. Kernels that two need at once are compiled twice and kept
+once.
 """
 
 import json
@@ -29,11 +30,12 @@ LOOK_S = 0.05
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an entry: kernels compiled and loaded from disk, seconds, and why it failed, if it did."""
+    """What came of an entry: kernels compiled and loaded, where they are kept, seconds, and the reason of a failure."""
 
     name: str
     compiled: int
     loaded: int
+    folders: tuple[str, ...]
     seconds: float
     failure: str = ""
 
@@ -52,6 +54,10 @@ class Shares:
             except FileExistsError:
                 continue
             yield name
+
+    def is_taken(self, name: str) -> bool:
+        """Tell whether a process has taken the entry."""
+        return (self.folder / name).exists()
 
     def put(self, outcome: Outcome) -> None:
         """Write down what came of an entry, at once and whole."""
@@ -80,47 +86,40 @@ def warm(name: str, float32: bool) -> Outcome:
     except Exception as error:
         failure = f"{type(error).__name__}: {error}"
     compiled, loaded = (now - then for now, then in zip(warmup.tally(), before, strict=True))
-    return Outcome(name, compiled, loaded, time.perf_counter() - start, failure)
+    return Outcome(name, compiled, loaded, warmup.cache_folders(), time.perf_counter() - start, failure)
 
 
 def warm_all(float32: bool) -> Iterator[Outcome | str]:
-    """Warm up every entry; yield the name of each that this process begins, and each outcome, as they come.
+    """Warm up every entry; yield what is under way, in words, whenever that changes, and each outcome as it comes.
 
-    A child that ends before its time, say for want of memory, leaves what it had taken to this process.
+    What a child had taken that ended before its time, say for want of memory, is done by this process.
     """
+    left, said = dict.fromkeys(in_order()), ""
     with _children(float32) as (shares, children):
-        left = dict.fromkeys(in_order())
-        for name in shares.take():
-            yield name
-            shares.put(warm(name, float32))
-            yield from _told(shares, left)
-        while left:
-            ended = all(child.poll() is not None for child in children)
-            yield from _told(shares, left)
-            if not ended:
-                time.sleep(LOOK_S)
-                continue
+        is_over = not children
+        while left and not is_over:
+            is_over = all(child.poll() is not None for child in children)  # before the last look at what they say
             for name in tuple(left):
-                yield name
-                shares.put(warm(name, float32))
-                yield from _told(shares, left)
-
-
-def _told(shares: Shares, left: dict[str, None]) -> Iterator[Outcome]:
-    """Yield outcomes that are new, and strike them off what is left."""
-    for name in tuple(left):
-        if outcome := shares.get(name):
-            del left[name]
-            yield outcome
+                if outcome := shares.get(name):
+                    del left[name]
+                    yield outcome
+            under_way = ", ".join(name for name in left if shares.is_taken(name))
+            if under_way not in ("", said):
+                yield under_way
+            said = under_way
+            time.sleep(0 if is_over else LOOK_S)
+    for name in left:
+        yield name
+        yield warm(name, float32)
 
 
 @contextmanager
 def _children(float32: bool) -> Iterator[tuple[Shares, list[subprocess.Popen[bytes]]]]:
-    """Yield the shares and the processes beside this one, one fewer than there are cores; end them afterwards."""
+    """Yield the shares and the processes that divide them, none where there is one core; end them afterwards."""
     with TemporaryDirectory(prefix="aucflow-warmup-") as name, ExitStack() as stack:
         folder = Path(name)
-        children = []
-        for number in range(1, min(cpu_count(), MOST)):
+        children: list[subprocess.Popen[bytes]] = []
+        for number in range(min(cpu_count(), MOST) if cpu_count() > 1 else 0):
             log = folder / f"{number}.log"
             arguments = (name, *(["float32"] if float32 else []))
             children.append(start_child("tasks.warmers", *arguments, env=os.environ, log=log))

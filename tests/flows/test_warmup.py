@@ -234,7 +234,7 @@ def test_an_entry_that_fails_does_not_keep_the_others(monkeypatch, capsys):
     assert (thresholds, gc.get_threshold()) == ({OBJECTS}, before), "it is for the time of compiling"
 
 
-def test_what_a_process_had_taken_when_it_was_killed_is_done_by_the_first(monkeypatch, capsys):
+def test_what_is_left_by_processes_that_were_killed_is_done_by_the_first(monkeypatch, capsys):
     """As when the system is out of memory. It says something before, which is passed on."""
 
     def start(module, folder, env, log):
@@ -249,8 +249,8 @@ def test_what_a_process_had_taken_when_it_was_killed_is_done_by_the_first(monkey
     monkeypatch.setattr(warmup, "warm", lambda name, float32: warmed.append(name))
     outcomes = [news for news in warmers.warm_all(False) if not isinstance(news, str)]
     assert sorted(outcome.name for outcome in outcomes) == sorted(warmed) == sorted(warmup.entries())
-    assert (warmed[0], warmed[-2:]) == ("svm_or", ["zovr", "sdcd"])
-    assert capsys.readouterr().out == "LLVM: out of memory"
+    assert warmed[0] == "svm_or"
+    assert capsys.readouterr().out == 2 * "LLVM: out of memory"
 
 
 @pytest.mark.usefixtures("alone")
