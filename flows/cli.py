@@ -169,12 +169,13 @@ def data_get(
 )
 @click.option("--workers", type=int, metavar="N", help="Folds trained side by side.")
 @click.option("--offline", is_flag=True, default=None, help="Fetch nothing: data sets have to be in the cache.")
-def retrain(config: str, force: bool, replace_champion: bool, **options: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the versions, and what each rule found.")
+def retrain(config: str, force: bool, replace_champion: bool, as_json: bool, **options: Any) -> None:
     """Train a challenger on the newest data, and promote it if the rules of CONFIG say so."""
     with _starting():
         from flows.lifecycle import retrain_command
 
-    retrain_command(config, force, replace_champion, options)
+    retrain_command(config, force, replace_champion, options, as_json)
 
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON, with every digest in full.")

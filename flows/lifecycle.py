@@ -9,8 +9,11 @@ from flows.waiting import waiting
 from tasks.errors import BadInput
 
 
-def retrain_command(config: str, force: bool, replace_champion: bool, options: dict[str, Any]) -> None:
+def retrain_command(
+    config: str, force: bool, replace_champion: bool, options: dict[str, Any], as_json: bool = False
+) -> None:
     """Retrain a model and say what came of it."""
+    from flows.console import print_json
     from flows.display import progress
     from flows.signals import stoppable
     from flows.start import ready
@@ -24,7 +27,10 @@ def retrain_command(config: str, force: bool, replace_champion: bool, options: d
         ready(retraining.experiment, "flows.retrain") as flow,
     ):
         outcome = flow.retrain(retraining, force, replace_champion)
-    show(outcome)
+    if as_json:
+        print_json(outcome.as_dict())
+    else:
+        show(outcome)
 
 
 def show(outcome: Any) -> None:

@@ -6,6 +6,7 @@ the parent's. Whatever breaks off leaves the champion as it was.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from prefect import flow
 
@@ -42,6 +43,21 @@ class Outcome:
     version: registry.Version | None = None  # that was made
     decision: Decision | None = None
     report: Path | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON holds it: versions by their numbers, each rule with what it found."""
+        decision = None if self.decision is None else self.decision.as_dict()
+        return {
+            "model": self.model,
+            "champion": None if self.champion is None else self.champion.number,
+            "made": None if self.version is None else self.version.number,
+            "run_id": None if self.version is None else self.version.run_id,
+            "because": self.cause or None,
+            "promoted": None if decision is None else decision["promote"],
+            "reason": self.reason,
+            "rules": [] if decision is None else decision["judged"],
+            "report": None if self.report is None else str(self.report),
+        }
 
 
 @flow(name="retrain", flow_run_name="retrain {config.model}", validate_parameters=False, **AS_TEXT)

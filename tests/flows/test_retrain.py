@@ -161,6 +161,8 @@ class TestLife:
         assert again.champion == made.champion
         lifecycle.show(again)
         assert capsys.readouterr().out.splitlines() == [f"champion {model}/2", f"decision {again.reason}"]
+        nothing = {"champion": 2, "made": None, "run_id": None, "because": None, "promoted": None, "report": None}
+        assert again.as_dict() == nothing | {"model": model, "reason": again.reason, "rules": []}
         assert list(state(model)) == [1, 2]
         forced = retrain(wanted, force=True)
         assert (forced.cause, forced.version.number) == ("it was asked for", 3)
@@ -203,6 +205,11 @@ class TestLife:
         lifecycle.show(outcome)
         out = capsys.readouterr().out
         assert f"champion {model}/1" in out and f"made     {model}/2" in out and "because  the config changed" in out
+        told = json.loads(json.dumps(outcome.as_dict(), allow_nan=False))
+        assert (told["champion"], told["made"], told["promoted"], told["reason"]) == (1, 2, False, outcome.reason)
+        assert (told["run_id"], told["report"]) == (outcome.version.run_id, str(outcome.report))
+        (failed,) = [rule for rule in told["rules"] if not rule["passed"]]
+        assert (failed["rule"], failed["limit"]) == ("min_auc", 0.999) and failed["value"] < 0.999
         assert retrain(wanted).version is None, "the same again is not tried again"
 
     def test_rollback_brings_the_champion_before_and_it_stays(self, model, trained, capsys):
