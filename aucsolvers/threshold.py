@@ -177,7 +177,8 @@ class GMeanThreshold(PassesNothingOn, BinaryScorer):
     def _check_steps(self):
         """Raise ValueError for an estimator that has no scores, or a sampler that is none."""
         scores = any(hasattr(self.estimator, name) for name in ("decision_function", "predict_proba"))
-        if not (scores or is_classifier(self.estimator)):  # some have them only once they are fitted
+        # some have them only once they are fitted
+        if not (scores or (hasattr(self.estimator, "fit") and is_classifier(self.estimator))):
             raise ValueError(
                 "Expected estimator to be a classifier with decision_function or predict_proba, got "
                 f"{self.estimator!r}. Choose a classifier."

@@ -57,6 +57,10 @@ def make_deployment(
     """Return what is to be deployed, or refuse what could never start."""
     if not cron and not on_change:
         raise BadInput("Expected --cron, --on-change or both, got neither. Say when to retrain: --cron '0 3 * * *'.")
+    if timezone != "UTC" and not cron:
+        raise BadInput(
+            f"Expected --cron with --timezone, got --timezone {timezone} alone. Add --cron, or leave it out."
+        )
     source = retraining.data.source
     if on_change and source.startswith(FROM_AFAR):
         raise BadInput(f"Expected a file of this machine with --on-change, got {source}. Take --cron instead.")

@@ -422,8 +422,8 @@ def _parquet_pieces(path: Path, drop: tuple[str, ...], rows: int) -> Iterator[Ra
         schema, before = file.schema_arrow, 0
         columns = readers.columns_to_read(schema, drop, path.name)
         for batch in file.iter_batches(batch_size=rows, columns=columns):
-            frame = readers.parquet_frame(pa.Table.from_batches([batch]), schema)
-            yield RawTable(frame, no_features=readers.index_of_pandas(schema), rows_before=before)
+            frame, n_index = readers.parquet_frame(pa.Table.from_batches([batch]), schema)
+            yield RawTable(frame, n_index=n_index, rows_before=before)
             before += len(frame)
 
 

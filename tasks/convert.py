@@ -148,7 +148,7 @@ def _read_and_convert(raw: RawFile, rule: ConversionRule) -> _Converted:
         X, dropped = _features(features, raw_table.place, raw.path.name, classes.y != 0, points)
         groups, times = _divided(raw_table, rule, raw.path.name, classes.y != 0)
         renamed = renamed_columns([str(name) for name in raw_table.X.columns])
-        set_aside = tuple(c for c in raw_table.no_features if c not in {name, *no_features(rule)})
+        set_aside = tuple(c for c in no_features_of(raw_table) if c not in {name, *no_features(rule)})
         layout = Layout(name, (*no_features(rule), *set_aside, *dropped))
     else:
         groups, times = None, None
@@ -226,7 +226,7 @@ def take_target(table: RawTable, rule: ConversionRule, file: str) -> tuple[pd.Da
         same = [str(name).strip() for name in table.X.columns].count(wanted)
         if same > 1:
             raise BadInput(f"{file}: expected one column '{wanted}' as {role}, got {same}. Rename one of them.")
-    left_out = {names[position], *no_features(rule), *table.no_features}
+    left_out = {names[position], *no_features(rule), *no_features_of(table)}
     return X.drop(columns=[name for name in names if name in left_out]), X[names[position]], names[position]
 
 
@@ -242,6 +242,12 @@ def _refuse_unknown(wanted: tuple[str, ...], names: list[str], expected: str) ->
         if name not in names:
             hint = nearest(name, names)
             raise BadInput(f"{expected} out of {name_list(names)}, got '{name}'.{hint} Correct the name.")
+
+
+def no_features_of(table: RawTable) -> tuple[str, ...]:
+    """Return the columns that the file itself says are no features, by the names that they get."""
+    names = unique_names([str(name) for name in table.X.columns])
+    return (*table.no_features, *names[len(names) - table.n_index :])
 
 
 def no_features(rule: ConversionRule) -> tuple[str, ...]:
@@ -260,9 +266,9 @@ def _target_position(table: RawTable, wanted: str | None, file: str) -> int:
     matches = [i for i, name in enumerate(names) if name == wanted.strip()]
     if len(matches) > 1:
         raise BadInput(f"Expected one column '{wanted}' as target, got {len(matches)}: {listed}. Rename one of them.")
-    number = int(wanted) if re.fullmatch(r"-?[0-9]{1,9}", wanted) else 0
-    if not matches and number and -len(names) <= number <= len(names):
-        matches = [number - 1 if number > 0 else len(names) + number]
+    number, counted = int(wanted) if re.fullmatch(r"-?[0-9]{1,9}", wanted) else 0, len(names) - table.n_index
+    if not matches and number and -counted <= number <= counted:
+        matches = [number - 1 if number > 0 else counted + number]
     if not matches:
         hint = nearest(wanted, names) or _where_it_is(table, wanted.strip())
         raise BadInput(

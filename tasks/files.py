@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import hashlib
+import json
 import lzma
 import os
 import re
@@ -61,10 +62,9 @@ _FOREIGN = {
     b"\x93NUMPY": "a NumPy array",
     b"SQLite format 3": "an SQLite database",
     b"\x89PNG": "a picture",
-    b"ARROW1": "an Arrow (Feather) file",
-    b"<stata_dta>": "a Stata file",
+    b"ARROW1\0\0": "an Arrow (Feather) file",
 }
-_JSON = re.compile(rb'\s*(\{\s*"|\[\s*[\[{])')
+_JSON = re.compile(r'(\[\s*)?\{\s*"([^"\\]|\\.)*"\s*:')
 
 
 def format_by_name(path: Path) -> str | None:
@@ -257,6 +257,18 @@ def _iconv(encoding: str, name: str) -> str:
     return f"iconv -f {encoding} -t UTF-8 {quote(name)} > {quote(f'utf8-{name}')}"
 
 
+def _is_json(head: bytes) -> bool:
+    """Tell whether a file starts as JSON: with an object, or a list of them, and not with a cell that holds one."""
+    text = head.removeprefix(UTF_8_MARK).decode(errors="replace").lstrip()
+    if not _JSON.match(text):
+        return False
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except ValueError:  # it goes on behind the head
+        return True
+    return text[end:].lstrip(" ")[:1] in ("", "\r", "\n", "{")
+
+
 def _wide_encoding(head: bytes) -> str | None:
     """Return the encoding of text whose characters have two or four bytes and no mark of UTF-16, by where zeros are."""
     if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
@@ -295,7 +307,7 @@ def refuse_foreign(head: bytes, name: str) -> None:
         kind = "a tar archive"
     if is_page(head):
         kind = "a web page (an error page in place of the data?)"
-    if _JSON.match(head.removeprefix(UTF_8_MARK)):
+    if _is_json(head):
         kind = "a JSON document"
     if encoding := _wide_encoding(head):
         raise BadInput(

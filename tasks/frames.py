@@ -30,10 +30,10 @@ def keep(frame: pd.DataFrame, name: str, drop: tuple[str, ...] = (), of_index: t
     try:
         useful = {name for name in of_index if name not in map(str, frame.columns)}
         dropped = [i for i, level in enumerate(frame.index.names) if level is None or str(level) not in useful]
-        plain = frame.reset_index(dropped, drop=True) if len(dropped) < frame.index.nlevels else frame
-        plain = plain.reset_index(drop=len(dropped) == frame.index.nlevels).rename(columns=str)
+        is_kept = len(dropped) < frame.index.nlevels
+        plain = (frame.reset_index(dropped, drop=True) if dropped or not is_kept else frame).rename(columns=str)
         plain = plain.assign(**{column: None for column in plain if column.strip() in drop})
-        parquet.write_table(pa.Table.from_pandas(plain, preserve_index=False), draft)
+        parquet.write_table(pa.Table.from_pandas(plain, preserve_index=is_kept), draft)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         draft.unlink(missing_ok=True)
         raise BadInput(f"Expected columns of numbers, texts or dates, each name once, got: {error}. Mend it.") from None

@@ -32,7 +32,7 @@ from aucsolvers.columns import as_numbers, as_texts, asked_for
 from tasks import chunks, registry, store
 from tasks.classes import name_list
 from tasks.column_names import unique_names
-from tasks.convert import canonical, category_points, feature_columns
+from tasks.convert import canonical, category_points, feature_columns, no_features_of
 from tasks.errors import BadInput, NotAsRecorded, RunFailed, nearest
 from tasks.files import CHUNK, brief, open_plain, replacing, sha256_or_reason
 from tasks.manifests import find_run, read_manifest
@@ -344,7 +344,7 @@ def fit_to(model: KeptModel, raw: RawFile, drop: tuple[str, ...] = ()) -> Fit:
     plain = [str(name).strip() for name in first.X.columns]
     names = unique_names(plain)
     _refuse_drop(model, raw, drop, (*plain, *names))
-    ignorable = {model.layout.target, *model.layout.left_out, *first.no_features, *drop}
+    ignorable = {model.layout.target, *model.layout.left_out, *no_features_of(first), *drop}
     problems = _problems(model, plain, names, ignorable)
     if problems:
         raise _misfit(model, raw, names, problems, first.named)

@@ -77,8 +77,8 @@ class RawTable:
     X: pd.DataFrame | csr_matrix
     labels: np.ndarray = field(default_factory=lambda: np.empty(0))  # svmlight's
     target: str | None = None  # the format's own target column
-    # Other columns that the file itself says are none: KEEL's beside its inputs, the index that pandas wrote to Parquet
-    no_features: tuple[str, ...] = ()
+    no_features: tuple[str, ...] = ()  # other columns that the file itself says are none: KEEL's, not among its inputs
+    n_index: int = 0  # how many of the last columns are the index that pandas wrote: no features, and not counted
     lines: np.ndarray | None = None  # the line of every row; None where rows have no lines
     named: bool = True  # False: the columns' names are ours, for the file has none
     rows_before: int = 0  # of a piece of a table
@@ -498,8 +498,8 @@ def read_parquet(path: Path, drop: tuple[str, ...] = ()) -> RawTable:
     """Return a Parquet file's columns; nested and binary ones are refused, or empty if they are in ``drop``."""
     with parquet_errors(path), parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
-        frame = parquet_frame(file.read(columns_to_read(schema, drop, path.name)), schema)
-        return RawTable(frame, no_features=index_of_pandas(schema))
+        frame, n_index = parquet_frame(file.read(columns_to_read(schema, drop, path.name)), schema)
+        return RawTable(frame, n_index=n_index)
 
 
 def columns_to_read(schema: pa.Schema, drop: tuple[str, ...], name: str) -> list[str] | None:
@@ -515,27 +515,35 @@ def columns_to_read(schema: pa.Schema, drop: tuple[str, ...], name: str) -> list
     return [column.name for column in schema if column not in opaque] if opaque else None
 
 
-def parquet_frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
-    """Return a table as pandas has it, an index with a name as columns, and empty ones where the schema has more."""
+def parquet_frame(table: pa.Table, schema: pa.Schema) -> tuple[pd.DataFrame, int]:
+    """Return a table as pandas has it, and how many of its last columns are the index.
+
+    Where the schema has more columns, they are empty. An index without a name of its own is left out.
+    """
     # as float64, long whole numbers beside a gap would lose their last digits
     gaps = {column.type for column in table.columns if column.null_count}
     whole = {of: dtype for of, dtype in WHOLE.items() if of in gaps}
     frame = table.to_pandas(date_as_object=False, types_mapper=whole.get)
-    nameless = [i for i, name in enumerate(frame.index.names) if name not in index_of_pandas(schema)]
-    frame = frame.reset_index(nameless, drop=True) if len(nameless) < frame.index.nlevels else frame
-    frame = frame.reset_index(drop=len(nameless) == frame.index.nlevels)
-    if table.num_columns == len(schema):
-        return frame
-    # an index without a name apart, all names of the file: those of the index, then the others in their order
-    names = dict.fromkeys([*index_of_pandas(schema), *schema.names])
-    return frame.reindex(columns=[name for name in names if name in frame or name not in table.column_names])
+    levels = list(_levels(frame, table.column_names))
+    frame = frame.reset_index(drop=True)
+    if table.num_columns < len(schema):
+        # the index apart, all names of the file in their order
+        names = [name for name in schema.names if name in frame or name not in table.column_names]
+        frame = frame.reindex(columns=names)
+    if levels:
+        names = [*map(str, frame.columns), *(str(level.name) for level in levels)]
+        parts = [frame, *(pd.Series(level, index=frame.index) for level in levels)]
+        frame = pd.concat(parts, axis=1, ignore_index=True).set_axis(names, axis=1)
+    return frame, len(levels)
 
 
-def index_of_pandas(schema: pa.Schema) -> tuple[str, ...]:
-    """Return the columns that pandas wrote as the index of a frame, where it had a name."""
-    written = (schema.pandas_metadata or {}).get("index_columns", ())
-    # a dict describes a range, and is no column
-    return tuple(name for name in written if name in schema.names and not re.fullmatch(r"__index_level_\d+__", name))
+def _levels(frame: pd.DataFrame, of_file: list[str]) -> Iterator[pd.Index]:
+    """Yield the levels of a frame's index that are columns of its file and have names of their own."""
+    taken = {"", *(str(name).strip() for name in frame.columns)}
+    names = [str(name).strip() for name in frame.index.names]
+    for i, name in enumerate(names):
+        if str(frame.index.names[i]) in of_file and name not in taken and names.count(name) == 1:
+            yield frame.index.get_level_values(i)
 
 
 @contextmanager

@@ -203,9 +203,10 @@ def find_raw(recipe: Recipe, files: Iterable[Path] = ()) -> RawFile:
     Raises
     ------
     BadInput
-        If a file is not found; says which, with which digest, and where it may be put.
+        If a file is not found, or not among the files that were named; says which, with which digest, and where it may
+        be put.
     ChangedFile
-        If another file lies where the run read it.
+        If another file lies where the run read it, and none was named.
     """
     found = []
     for part in reversed(recipe.data.raw):  # the labels of images stand second and belong to the first
@@ -221,10 +222,12 @@ def _find(part: _Raw, recipe: Recipe, files: tuple[Path, ...]) -> Path:
             return candidate.absolute()
     wanted = f"Expected {part.size_bytes:,} bytes with SHA-256 {part.sha256}"
     found = sha256_or_reason(usual)
-    if is_sha256(found):
+    if is_sha256(found) and not files:
         raise ChangedFile(usual, wanted, found)
-    place = f"{usual} ({found})"
-    raise BadInput(f"{wanted} ({part.source}), found them neither at {place} nor in the cache {home()}. {REMEDY}")
+    places = [f"{usual} ({f'other bytes, {found[:12]}…' if is_sha256(found) else found})", *map(str, files)]
+    raise BadInput(
+        f"{wanted} ({part.source}), found them neither at {', '.join(places)} nor in the cache {home()}. {REMEDY}"
+    )
 
 
 def _was_replaced(path: Path) -> bool:

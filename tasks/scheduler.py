@@ -96,8 +96,8 @@ def next_time(cron: str, timezone: str) -> datetime:
         (moment,) = asyncio.run(Dates(cron=cron, timezone=timezone).get_dates(1))
     except ValueError:
         raise BadInput(
-            f"Expected five fields with --cron (minute, hour, day, month, weekday: '0 3 * * *' is daily at 3:00), got "
-            f"'{cron}', which is no time. Change it."
+            "Expected five fields with --cron (minute 0-59, hour 0-23, day 1-31, month 1-12, weekday 0-7: '0 3 * * *' "
+            f"is daily at 3:00), got '{cron}', which is no time. Change it."
         ) from None
     return moment
 

@@ -7,13 +7,12 @@ once.
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,9 +45,9 @@ class Shares:
 
     folder: Path
 
-    def take(self) -> Iterator[str]:
-        """Yield the entries that no process has taken yet, one at a time, each as it becomes this process's own."""
-        for name in in_order():
+    def take(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield those of the entries that no process has taken yet, each as it becomes this process's own."""
+        for name in names:
             try:
                 (self.folder / name).touch(exist_ok=False)
             except FileExistsError:
@@ -92,10 +91,28 @@ def warm(name: str, float32: bool) -> Outcome:
 def warm_all(float32: bool) -> Iterator[Outcome | str]:
     """Warm up every entry; yield what is under way, in words, whenever that changes, and each outcome as it comes.
 
-    What a child had taken that ended before its time, say for want of memory, is done by this process.
+    Children are started once there is a kernel to compile: to load all takes less time than they need to begin. What
+    one had taken that ended before its time, say for want of memory, is done by this process.
     """
-    left, said = dict.fromkeys(in_order()), ""
-    with _children(float32) as (shares, children):
+    left = dict.fromkeys(in_order())
+    for name in reversed(in_order()):
+        del left[name]
+        yield name
+        yield (outcome := warm(name, float32))
+        if outcome.compiled:
+            break
+    else:
+        return
+    yield from _warm_together(left, float32)
+    for name in left:
+        yield name
+        yield warm(name, float32)
+
+
+def _warm_together(left: dict[str, None], float32: bool) -> Iterator[Outcome | str]:
+    """Have children warm up what is left, and strike it off."""
+    said = ""
+    with _children(left, float32) as (shares, children):
         is_over = not children
         while left and not is_over:
             is_over = all(child.poll() is not None for child in children)  # before the last look at what they say
@@ -108,39 +125,38 @@ def warm_all(float32: bool) -> Iterator[Outcome | str]:
                 yield under_way
             said = under_way
             time.sleep(0 if is_over else LOOK_S)
-    for name in left:
-        yield name
-        yield warm(name, float32)
 
 
 @contextmanager
-def _children(float32: bool) -> Iterator[tuple[Shares, list[subprocess.Popen[bytes]]]]:
-    """Yield the shares and the processes that divide them, none where there is one core; end them afterwards."""
-    with TemporaryDirectory(prefix="aucflow-warmup-") as name, ExitStack() as stack:
-        folder = Path(name)
-        children: list[subprocess.Popen[bytes]] = []
-        for number in range(min(cpu_count(), MOST) if cpu_count() > 1 else 0):
-            log = folder / f"{number}.log"
-            arguments = (name, *(["float32"] if float32 else []))
-            children.append(start_child("tasks.warmers", *arguments, env=os.environ, log=log))
-            stack.callback(_pass_on, log)
-            stack.callback(end_child, children[-1], 0)
+def _children(left: Iterable[str], float32: bool) -> Iterator[tuple[Shares, list[subprocess.Popen[bytes]]]]:
+    """Yield the shares and the processes that divide them; none for one core, or without a place for the shares."""
+    children: list[subprocess.Popen[bytes]] = []
+    with ExitStack() as stack:
+        folder = Path()
+        with suppress(OSError):
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="aucflow-warmup-")))
+            for number in range(min(cpu_count(), MOST) if cpu_count() > 1 else 0):
+                log = folder / f"{number}.log"
+                arguments = (str(folder), "float32" if float32 else "float64", *left)
+                children.append(start_child("tasks.warmers", *arguments, env=os.environ, log=log))
+                stack.callback(_pass_on, log)
+                stack.callback(end_child, children[-1], 0)
         yield Shares(folder), children
 
 
 def _pass_on(log: Path) -> None:
     """Print what a child said, which is nothing unless somebody asks numba to say something."""
-    with log.open() as said:
-        shutil.copyfileobj(said, sys.stdout)
+    if said := log.read_text(errors="replace"):
+        print(said, end="")
 
 
 def main() -> None:
-    """Take and warm up entries until there are none left to take."""
+    """Take and warm up entries, of those named, until there are none left to take."""
     warnings.simplefilter("ignore")
-    name, *float32 = sys.argv[1:]
-    shares = Shares(Path(name))
-    for entry in shares.take():
-        shares.put(warm(entry, bool(float32)))
+    folder, rows, *names = sys.argv[1:]
+    shares = Shares(Path(folder))
+    for name in shares.take(names):
+        shares.put(warm(name, rows == "float32"))
 
 
 if __name__ == "__main__":

@@ -356,10 +356,11 @@ def test_bad_input_is_told():
     for n_folds in (0, 1):
         with pytest.raises(ValueError, match=f"Expected n_folds to be an integer >= 2, got {n_folds}"):
             GMeanThreshold(LSSVM(), n_folds=n_folds).fit(X, y)
-    with pytest.raises(
-        ValueError, match=r"classifier with decision_function or predict_proba, got LinearRegression\(\)"
-    ):
-        GMeanThreshold(LinearRegression()).fit(X, y)
+    for estimator, shown in ((LinearRegression(), r"LinearRegression\(\)"), (None, "None"), ("svc", "'svc'")):
+        with pytest.raises(
+            ValueError, match=f"classifier with decision_function or predict_proba, got {shown}. Choose"
+        ):
+            GMeanThreshold(estimator).fit(X, y)
     with pytest.raises(
         ValueError, match=r"None or to have fit_resample, .*, got StandardScaler\(\)\. Choose a sampler"
     ):

@@ -60,6 +60,8 @@ def until(condition, what, patience=PATIENCE_S, every=0.1):
         (["claims.yaml", "--cron", "R 3 * * *"], ["five fields", "'R 3 * * *'"]),
         (["claims.yaml", "--cron", "0 3 30 2 *"], ["'0 3 30 2 *'", "no time"]),
         (["claims.yaml", "--cron", "0 3 * * *", "--timezone", "Mars/Olympus"], ["Europe/Berlin", "'Mars/Olympus'"]),
+        (["claims.yaml", "--on-change", "--timezone", "Europe/Berlin"], ["--cron with --timezone", "Europe/Berlin"]),
+        (["claims.yaml", "--cron", "61 3 * * *"], ["minute 0-59", "'61 3 * * *'"]),
         (["claims.yaml", "--cron", "0 3 * * *", "--name", "a/b"], ["--name", "'a/b'"]),
         (["gone.yaml", "--cron", "0 3 * * *"], ["'gone.yaml'"]),
         (["bad.yaml", "--cron", "0 3 * * *"], ["bad.yaml", "method"]),

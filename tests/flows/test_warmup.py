@@ -2,6 +2,7 @@
 
 import gc
 import glob
+import itertools
 import os
 import pty
 import re
@@ -179,13 +180,14 @@ def test_an_interrupt_ends_it_and_keeps_what_is_compiled(tmp_path):
 
 @pytest.mark.skipif(cpu_count() == 1, reason="one core: one process")
 def test_killed_it_leaves_no_process_behind(tmp_path):
-    env = environment(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels"))
+    env = environment(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels"), TMPDIR=str(tmp_path))
     with subprocess.Popen([AUCFLOW, "warmup"], cwd=tmp_path, env=env, stderr=subprocess.DEVNULL) as process:
-        while not (started := children(process.pid)):
+        started = {}
+        while len(started) < min(cpu_count(), warmers.MOST):
             assert process.poll() is None
             time.sleep(0.05)
+            started = {pid for pid, words in children(process.pid).items() if "tasks.warmers" in words}
         process.kill()
-    assert all("tasks.warmers" in words for words in started.values())
     deadline = time.monotonic() + 60
     while any(is_running(number) for number in started):
         assert time.monotonic() < deadline, started
@@ -237,20 +239,44 @@ def test_an_entry_that_fails_does_not_keep_the_others(monkeypatch, capsys):
 def test_what_is_left_by_processes_that_were_killed_is_done_by_the_first(monkeypatch, capsys):
     """As when the system is out of memory. It says something before, which is passed on."""
 
-    def start(module, folder, env, log):
-        log.write_text("LLVM: out of memory")
+    def start(module, folder, rows, *names, env, log):
+        log.write_bytes(b"LLVM: out of memory\xff")
         for name in ("zovr", "sdcd"):
             Path(folder, name).touch()
         return subprocess.Popen([sys.executable, "-c", "import os; os.abort()"])
 
     warmed = []
+
+    def compile_one(name, float32):
+        warmed.append(name)
+
     monkeypatch.setattr(warmers, "cpu_count", lambda: 2)
     monkeypatch.setattr(warmers, "start_child", start)
-    monkeypatch.setattr(warmup, "warm", lambda name, float32: warmed.append(name))
+    monkeypatch.setattr(warmup, "warm", compile_one)
+    monkeypatch.setattr(warmup, "tally", lambda: (len(warmed), 0))
     outcomes = [news for news in warmers.warm_all(False) if not isinstance(news, str)]
     assert sorted(outcome.name for outcome in outcomes) == sorted(warmed) == sorted(warmup.entries())
-    assert warmed[0] == "svm_or"
-    assert capsys.readouterr().out == 2 * "LLVM: out of memory"
+    assert warmed[1] == "svm_or", "the longest first, once one had compiled"
+    assert capsys.readouterr().out == 2 * "LLVM: out of memory\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("compiled", [0, 1])
+def test_where_all_is_compiled_or_there_is_no_place_for_shares_no_process_is_started(monkeypatch, compiled):
+    def start(*arguments, **options):
+        raise AssertionError(arguments)
+
+    def no_folder(**options):
+        raise FileNotFoundError("no usable temporary directory")
+
+    tallies = itertools.count(step=compiled)
+    monkeypatch.setattr(warmers, "cpu_count", lambda: 2)
+    monkeypatch.setattr(warmers, "start_child", start)
+    monkeypatch.setattr(warmup, "warm", lambda name, float32: None)
+    monkeypatch.setattr(warmup, "tally", lambda: (next(tallies), 0))
+    if compiled:
+        monkeypatch.setattr(warmers, "TemporaryDirectory", no_folder)
+    outcomes = [news for news in warmers.warm_all(False) if not isinstance(news, str)]
+    assert sorted(outcome.name for outcome in outcomes) == sorted(warmup.entries())
 
 
 @pytest.mark.usefixtures("alone")

@@ -238,7 +238,7 @@ def test_line_ends_marks_and_encodings(kind, encoding, ending, tmp_path):
         b"ARROW1\x00\x00",
         b'[{"a":1,"y":0},{"a":2,"y":1}]',
         b'\xef\xbb\xbf\n{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n',
-        b"[[1, 0], [2, 1]]",
+        b'{"a": {"b": [1, 2',
         gzip.compress(gzip.compress(b"a,b\n1,2\n", mtime=0), mtime=0),
         bytes(257) + b"ustar\x0000",
     ],
@@ -248,6 +248,20 @@ def test_line_ends_marks_and_encodings(kind, encoding, ending, tmp_path):
 def test_another_kind_of_file_is_named(kind, head, tmp_path):
     (tmp_path / "data").write_bytes(head)
     assert re.search(r"expected text data, got an? ", outcome(kind, tmp_path / "data"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ARROW1,ARROW2,y\n1,2,0\n3,4,1\n",
+        '{"a"},b,y\n1,2,0\n3,4,1\n',
+        "[[a]],b,y\n1,2,0\n3,4,1\n",
+        '{"k": 1}\t2\t0\n{"k": 2}\t3\t1\n',
+    ],
+)
+def test_a_table_whose_first_cell_looks_like_another_kind_of_file_is_read(text, tmp_path):
+    (tmp_path / "data").write_text(text)
+    assert readers.read_csv(tmp_path / "data").X.shape == (2, 3)
 
 
 @pytest.mark.parametrize("kind", TEXTS)

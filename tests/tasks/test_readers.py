@@ -263,33 +263,50 @@ def test_parquet_keeps_its_types(tmp_path):
     assert table.place(0) == "row 1"
 
 
+def pandas_wrote(folder, index, columns=("x", "y")):
+    frame = pd.DataFrame([[1.5, 0], [2.5, 1]], columns=list(columns), index=index)
+    frame.to_parquet(folder / "data.parquet")
+    return download.fn("d", str(folder / "data.parquet"))
+
+
 @pytest.mark.parametrize(
     ("index", "named"),
     [
         (pd.Index([7, 9]), ()),
         (pd.RangeIndex(2, name="row"), ()),
         (pd.Index(["b", "a"], name="who"), ("who",)),
+        (pd.Index(["b", "a"], name=" who"), ("who",)),
+        (pd.Index([7, 9], name=""), ()),
         (pd.Index([7, 9], name="x"), ()),  # as a column: pandas writes it without its name
+        (pd.Index([7, 9], name="x "), ()),
         (pd.MultiIndex.from_arrays([[7, 9], ["b", "a"], [1, 2]], names=["shop", None, "till"]), ("shop", "till")),
     ],
+    ids=str,
 )
 def test_the_index_that_pandas_wrote_is_no_feature_but_may_be_named(tmp_path, index, named):
-    pd.DataFrame({"x": [1.5, 2.5], "y": [0, 1]}, index=index).to_parquet(tmp_path / "data.parquet")
-    table = readers.read_parquet(tmp_path / "data.parquet")
-    assert table.no_features == named
-    assert table.X.columns.tolist() == [*named, "x", "y"] and table.X.index.tolist() == [0, 1]
-    raw = download.fn("d", str(tmp_path / "data.parquet"))
-    assert convert.fn(raw, ConversionRule("y")).columns == ("x",)
+    raw = pandas_wrote(tmp_path, index)
+    table = readers.read_parquet(raw.path)
+    assert table.n_index == len(named) and table.X.index.tolist() == [0, 1]
+    for target in ("y", "2", "-1"):
+        dataset = convert.fn(raw, ConversionRule(target))
+        assert (dataset.layout.target, dataset.columns) == ("y", ("x",))
     for name in named:
         groups = load(convert.fn(raw, ConversionRule("y", group=name))).groups
         assert len({*groups}) == 2
+        assert convert.fn(raw, ConversionRule(name)).columns == ("x", "y")
+
+
+def test_an_index_beside_names_of_several_levels_is_no_feature(tmp_path):
+    levels = pd.MultiIndex.from_tuples([("a", "x"), ("b", "y")])
+    raw = pandas_wrote(tmp_path, pd.Index([7, 9], name="who"), levels)
+    assert convert.fn(raw, ConversionRule("2")).columns == ("('a', 'x')",)
 
 
 def test_an_index_of_pandas_that_another_writer_left_out_is_none(tmp_path):
     table = pa.Table.from_pandas(pd.DataFrame({"x": [1.5, 2.5], "y": [0, 1]}, index=pd.Index([7, 9], name="who")))
     parquet.write_table(table.drop_columns("who"), tmp_path / "data.parquet")
     table = readers.read_parquet(tmp_path / "data.parquet")
-    assert (table.no_features, table.X.columns.tolist()) == ((), ["x", "y"])
+    assert (table.n_index, table.X.columns.tolist()) == (0, ["x", "y"])
 
 
 @pytest.mark.parametrize("column", [pa.array([[1], [2]]), pa.array([b"a", b"b"]), pa.array([{"k": 1}, {"k": 2}])])
@@ -305,7 +322,7 @@ def test_a_parquet_column_that_is_dropped_may_be_of_any_type(tmp_path, column, i
     parquet.write_table(table.add_column(1, "odd", column), tmp_path / "data.parquet")
     frame = readers.read_parquet(tmp_path / "data.parquet", ("odd",)).X
     named = [] if index is None else ["who"]
-    assert frame.columns.tolist() == [*named, "x", "odd", "y"] and frame["odd"].isna().all()
+    assert frame.columns.tolist() == ["x", "odd", "y", *named] and frame["odd"].isna().all()
     assert frame[["x", "y"]].to_numpy().tolist() == [[1.0, 0.0], [2.0, 1.0]]
     raw = download.fn("d", str(tmp_path / "data.parquet"))
     assert convert.fn(raw, ConversionRule("y", drop=("odd",))).columns == ("x",)

@@ -232,6 +232,13 @@ def test_a_table_of_texts_and_gaps_is_replayed_from_wherever_it_lies_now(tmp_pat
     assert done.first_difference.name == "data"
     assert digest in done.first_difference.detail
     assert set(verdicts(done).values()) == {DIFFERS, UNKNOWN}
+    # named, and not that either: nothing was looked at
+    other = tmp_path / "other.csv"
+    other.write_text("amount,shop,fraud\n")
+    with pytest.raises(
+        BadInput, match=rf"SHA-256 {digest}.*{table} \(other bytes, \w{{12}}…\), {other} nor in the cache"
+    ):
+        replay(find_manifest(str(path)), files=(other,))
 
 
 # What differs is named, at the first stage where it does ----------------------------------------------------------
