@@ -7,9 +7,9 @@ from rich.console import Console
 
 from flows.waiting import bar
 from tasks.configuration import ExperimentConfig
-from tasks.progress import RECORDED, Step, listening
+from tasks.progress import NOTICE, RECORDED, Step, listening
 
-SILENT = ("evaluate", RECORDED)  # too short to be worth a line of its own
+SILENT = ("evaluate", RECORDED, NOTICE)  # too short to be worth a line of its own, or none
 
 
 def total_steps(config: ExperimentConfig) -> int:
@@ -20,22 +20,28 @@ def total_steps(config: ExperimentConfig) -> int:
 
 @contextmanager
 def progress(config: ExperimentConfig, console: Console) -> Iterator[None]:
-    """Show a bar on a terminal, and one line per data set and method elsewhere."""
-    if console.is_terminal:
-        with _bar(config):
+    """Show a bar on a terminal, and one line per data set and method elsewhere; tell of notices at the end."""
+    notices: list[str] = []
+    try:
+        with (
+            listening(lambda step: notices.append(step.detail) if step.stage == NOTICE else None),
+            _bar(config) if console.is_terminal else listening(_Lines(console)),
+        ):
             yield
-    else:
-        with listening(_Lines(console)):
-            yield
+    finally:
+        for notice in notices:
+            console.print(f"aucflow: {notice}", highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
 def _bar(config: ExperimentConfig) -> Iterator[None]:
     folds = config.validation.folds * config.validation.repeats
-    with (
-        bar(total_steps(config)) as show,
-        listening(lambda step: show(description=_describe(step, folds), advance=1 if step.done else 0)),
-    ):
+
+    def move(step: Step) -> None:
+        if step.stage != NOTICE:
+            show(description=_describe(step, folds), advance=1 if step.done else 0)
+
+    with bar(total_steps(config)) as show, listening(move):
         yield
 
 

@@ -18,6 +18,7 @@ from tasks.errors import BadInput, without_password
 from tasks.facts import aucflow_version
 from tasks.ledger import canonical
 from tasks.log import run_logger
+from tasks.progress import NOTICE, announce
 
 Tree = dict[str, Any]
 
@@ -61,6 +62,7 @@ def emit(manifests: Iterable[Tree]) -> int:
     if not is_configured():
         return 0
     sent = 0
+    announce("send events")  # seconds of retries, where the server is down
     try:
         client = _client()
         try:
@@ -72,7 +74,9 @@ def emit(manifests: Iterable[Tree]) -> int:
             client.close(CLOSE_S)
     except Exception as error:  # of whichever transport; lineage for others is a service and no part of the run
         cause = without_password(" ".join(f"{type(error).__name__}: {error}".split()))
-        run_logger().warning("OpenLineage: %d events sent, then none, and the run goes on: %s", sent, cause)
+        told = f"OpenLineage: {sent} events sent, then none, and the run goes on: {cause}"
+        run_logger().warning("%s", told)
+        announce(NOTICE, detail=told)
     return sent
 
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 RECORDED = "recorded"  # the stage that an experiment's own run announces once it is closed
+NOTICE = "notice"  # no stage, but what went wrong beside the run and harms it not: its detail is for the console
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A solver of the user's own: trained, replayed and served as any other, and told of where its code is another."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -61,8 +62,9 @@ def forget():
 def test_another_code_is_no_code_of_the_model(aucflow, module):
     """Nothing knew: retrain had nothing to train, replay claimed every bit, predict scored otherwise in silence."""
     assert aucflow("retrain", "claims.yaml")[0] == 0
-    code, out, _ = aucflow("retrain", "claims.yaml")
-    assert (code, "nothing to train" in out) == (0, True)
+    code, out, _ = aucflow("retrain", "claims.yaml", "--json")
+    told = json.loads(out)
+    assert (code, told["champion"], told["promoted"], "nothing to train" in told["reason"]) == (0, 1, None, True)
     predict = ("predict", "--model", "claims@champion", "--data", "claims.csv", "--trust", "own_means", "--force")
     assert aucflow(*predict, "--out", "scores.csv")[::2] == (0, "")
 

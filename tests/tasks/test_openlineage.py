@@ -23,6 +23,7 @@ from tasks.download import download
 from tasks.manifest import cell_sections, data_section, fold_sections
 from tasks.manifests import SCHEMA
 from tasks.openlineage import FACETS, emit, events, schema_id
+from tasks.progress import NOTICE, listening
 from tasks.values import ConversionRule
 
 SCHEMAS = Path(openlineage.__file__).parent / "facets"
@@ -338,8 +339,11 @@ class TestEmit:
             "OPENLINEAGE__TRANSPORT__URL": f"http://127.0.0.1:{server.server_port}",
             "OPENLINEAGE__TRANSPORT__RETRY": '{"total": 0}',
         }
-        assert emit(manifests) == 0
+        steps = []
+        with listening(steps.append):
+            assert emit(manifests) == 0
         (told,) = [record for record in caplog.records if record.levelname == "WARNING"]
+        assert [(step.stage, step.detail) for step in steps] == [("send events", ""), (NOTICE, told.message)]
         reason = {"dead": "Connection refused", "refusing": "400 Client Error"}[failure]
         assert reason in told.message and "the run goes on" in told.message and "\n" not in told.message
 
