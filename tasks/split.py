@@ -282,6 +282,9 @@ def all_rows(dataset: Dataset, held_out: HeldOut = NOTHING, grouped: bool = Fals
     out = held_out.rows(table.X, table.groups, table.times)
     if held_out.share and len(np.unique(table.y[out])) < 2:
         remedy = "Raise validation.held_out, or give more rows"
+        if table.groups is not None:
+            count = f"{len(np.unique(table.groups)):,}"
+            remedy = f"Whole groups are held out, of which there are {count}: raise validation.held_out, or give more"
         if table.times is not None:
             remedy = "All are of one time: give a finer one"
         if table.times is not None and out.any():

@@ -206,6 +206,16 @@ class TestSplit:
         )
         assert any("beside the 25% held out, got" in message and "Use fewer folds, a" in message for message in refused)
 
+    def test_few_groups_are_counted_where_none_with_a_class_is_held_out(self, tmp_path):
+        frame = pd.DataFrame({"a": range(40), "shop": [1, 2, 3, 4] * 10, "fraud": ["yes", "no", "no", "no"] * 10})
+        frame.to_csv(tmp_path / "few.csv", index=False)
+        few = convert.fn(download.fn("few", str(tmp_path / "few.csv")), ConversionRule("fraud", group="shop"))
+        with pytest.raises(
+            BadInput, match="Whole groups are held out, of which there are 4: raise validation.held_out"
+        ):
+            for seed in range(12):
+                all_rows(few, HeldOut.of(0.25, seed))
+
     def test_fewer_folds_than_two_are_no_remedy(self, tmp_path):
         pd.DataFrame({"a": range(40), "fraud": ["yes"] * 3 + ["no"] * 37}).to_csv(tmp_path / "few.csv", index=False)
         few = convert.fn(download.fn("few", str(tmp_path / "few.csv")), ConversionRule("fraud"))
