@@ -210,9 +210,7 @@ class TestSplit:
         frame = pd.DataFrame({"a": range(40), "shop": [1, 2, 3, 4] * 10, "fraud": ["yes", "no", "no", "no"] * 10})
         frame.to_csv(tmp_path / "few.csv", index=False)
         few = convert.fn(download.fn("few", str(tmp_path / "few.csv")), ConversionRule("fraud", group="shop"))
-        with pytest.raises(
-            BadInput, match="Whole groups are held out, of which there are 4: raise validation.held_out"
-        ):
+        with pytest.raises(BadInput, match=r"Whole groups are held out, of which there are 4: raise validation\."):
             for seed in range(12):
                 all_rows(few, HeldOut.of(0.25, seed))
 
