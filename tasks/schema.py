@@ -19,20 +19,29 @@ UNKNOWN_KEY = "unknown_key"
 
 
 class Strict(BaseModel):
-    """A frozen section that refuses unknown keys and names the nearest known one."""
+    """A frozen section that refuses unknown keys and names the nearest known one.
+
+    A key whose default is an empty list or mapping may stand there with nothing behind it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_unknown_keys(cls, data: Any) -> Any:
+    def _checked_keys(cls, data: Any) -> Any:
         if isinstance(data, dict):
             known = tuple(cls.model_fields)
             for key in data:
                 if key not in known:
                     words = f"Expected keys out of {', '.join(known)}; got '{key}'.{nearest(key, known)}"
                     raise PydanticCustomError(UNKNOWN_KEY, "{words}", {"words": words, "key": key})
+            return {key: value for key, value in data.items() if value is not None or not cls._is_empty(key)}
         return data
+
+    @classmethod
+    def _is_empty(cls, key: str) -> bool:
+        """Tell whether a key is an empty list or mapping unless it is given."""
+        return cls.model_fields[key].get_default(call_default_factory=True) in ((), {})
 
 
 Section = TypeVar("Section", bound=BaseModel)

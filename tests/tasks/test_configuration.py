@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from flows.run import parse_method
 from tasks import catalogue, datasets
-from tasks.configuration import ExperimentConfig, find_config, load_config, parse_config
+from tasks.configuration import DatasetConfig, ExperimentConfig, MethodConfig, find_config, load_config, parse_config
+from tasks.decide import Rules
 from tasks.errors import BadInput
 from tasks.fit import build_kernel, build_solver
 from tasks.reference import load_reference
@@ -318,6 +320,12 @@ def test_parameters_that_a_class_does_not_name_are_its_own_business():
 
 def test_an_empty_section_means_the_defaults():
     assert parse_config(MINIMAL | {"preprocessing": None}, "here") == parse_config(MINIMAL, "here")
+    empty = {"params": None, "sampler_params": None, "kernel_params": None, "search": None}
+    assert MethodConfig.model_validate({"solver": "svm_or"} | empty) == MethodConfig.model_validate("svm_or")
+    own = {"name": "wine", "source": "sklearn:wine"}
+    assert DatasetConfig.model_validate(own | {"drop": None, "categories": None}) == DatasetConfig.model_validate(own)
+    with pytest.raises(ValidationError):
+        Rules.model_validate({"data_checks": None})  # no word for none, and none for the default
 
 
 def test_a_missing_key_is_named():
