@@ -559,16 +559,7 @@ class PreprocessingConfig(Strict):
         return self.model_copy(update={"scale": scale or self.scales[0]})
 
 
-class Sectioned(Strict):
-    """A config with sections: an empty one means its defaults."""
-
-    @field_validator("validation", "preprocessing", "rules", mode="before", check_fields=False)
-    @classmethod
-    def _empty_means_defaults(cls, section: Any) -> Any:
-        return {} if section is None else section
-
-
-class ExperimentConfig(Sectioned):
+class ExperimentConfig(Strict):
     """What `aucflow run` does, whole."""
 
     name: str = Field(default="experiment", pattern=NAME, max_length=100)

@@ -32,7 +32,6 @@ from tasks.configuration import (
     ExperimentConfig,
     MethodConfig,
     PreprocessingConfig,
-    Sectioned,
     ValidationConfig,
     find_config,
     parse_config,
@@ -51,7 +50,7 @@ from tasks.manifests import read_manifest
 from tasks.models import KeptModel, column_types
 from tasks.predict import Rows, Source, bring_model
 from tasks.registry import Version
-from tasks.schema import NAME, parse, read_yaml
+from tasks.schema import NAME, Strict, parse, read_yaml
 from tasks.split import lasting_keys
 from tasks.stage import stage
 from tasks.store import artifact_folder, ledger
@@ -84,7 +83,7 @@ CHANGED = {
 MOST_NAMED = 5  # columns that a message lists
 
 
-class RetrainConfig(Sectioned):
+class RetrainConfig(Strict):
     """What `aucflow retrain` does: one model, one method, one data set, and the rules for its promotion."""
 
     model: str = Field(pattern=NAME, max_length=100)
@@ -100,7 +99,6 @@ class RetrainConfig(Sectioned):
     @field_validator("validation", mode="before")
     @classmethod
     def _hold_out(cls, section: Any) -> Any:
-        section = {} if section is None else section
         return {"held_out": HELD_OUT} | section if isinstance(section, dict) else section
 
     @field_validator("validation")

@@ -21,7 +21,7 @@ UNKNOWN_KEY = "unknown_key"
 class Strict(BaseModel):
     """A frozen section that refuses unknown keys and names the nearest known one.
 
-    A key whose default is an empty list or mapping may stand there with nothing behind it.
+    A section, and a key whose default is an empty list or mapping, may stand there with nothing behind it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,13 +35,16 @@ class Strict(BaseModel):
                 if key not in known:
                     words = f"Expected keys out of {', '.join(known)}; got '{key}'.{nearest(key, known)}"
                     raise PydanticCustomError(UNKNOWN_KEY, "{words}", {"words": words, "key": key})
-            return {key: value for key, value in data.items() if value is not None or not cls._is_empty(key)}
+            return {key: cls._nothing(key) if value is None else value for key, value in data.items()}
         return data
 
     @classmethod
-    def _is_empty(cls, key: str) -> bool:
-        """Tell whether a key is an empty list or mapping unless it is given."""
-        return cls.model_fields[key].get_default(call_default_factory=True) in ((), {})
+    def _nothing(cls, key: str) -> Any:
+        """Return what nothing behind a key stands for: an empty list, mapping or section, or nothing."""
+        default = cls.model_fields[key].get_default(call_default_factory=True)
+        if isinstance(default, Strict):
+            return {}
+        return default if default in ((), {}) else None
 
 
 Section = TypeVar("Section", bound=BaseModel)

@@ -133,7 +133,9 @@ def test_from_nothing_it_compiles_all_and_the_next_one_loads_all(cold, again):
 def test_it_says_what_it_did_for_each_entry_and_where_the_kernels_are(cold, again):
     for done in (cold[1], again):
         lines = done.stderr.splitlines()
-        assert sorted(line.split()[0] for line in lines) == sorted(warmup.entries())
+        names = [line.split()[0] for line in lines]
+        assert sorted(names) == sorted(warmup.entries())
+        assert names[0] == warmers.in_order()[-1] and (done is not again or names == warmers.in_order()[::-1])
         assert all(re.search(r" \d+ compiled, \d+ loaded, \d+\.\d s$", line) for line in lines)
         *_, total = re.findall(r"^\d+ kernels compiled.*", done.stdout, re.MULTILINE)
         told = [[int(n) for n in re.findall(r"(\d+) (?:compiled|loaded)", line)] for line in lines]
